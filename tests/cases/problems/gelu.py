@@ -1,0 +1,17 @@
+"""Exact GELU (the one with erf)."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.gelu(x)
+
+
+def get_inputs():
+    return [torch.randn(24, 515)]
+
+
+def get_init_inputs():
+    return []

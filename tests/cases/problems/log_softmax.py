@@ -1,0 +1,16 @@
+"""Log-softmax over the last dimension of a three-dimensional tensor."""
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.log_softmax(x, dim=-1)
+
+
+def get_inputs():
+    return [torch.randn(4, 9, 150) * 3.0]
+
+
+def get_init_inputs():
+    return []
