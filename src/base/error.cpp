@@ -1,6 +1,5 @@
 #include "base/error.h"
 
-
 namespace autotriton {
 namespace {
 
@@ -16,7 +15,8 @@ UserError::UserError(const ErrorText& text) : std::runtime_error(join(text)), te
 
 void check(bool condition, std::string_view message, std::source_location location) {
   if (condition) return;
-  throw InvariantError(std::string(location.file_name()) + ":" + std::to_string(location.line()) + ": " + std::string(message));
+  throw InvariantError(std::string(location.file_name()) + ":" + std::to_string(location.line()) + ": " +
+                       std::string(message));
 }
 
 }  // namespace autotriton

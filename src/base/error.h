@@ -7,8 +7,8 @@
 
 /// Errors of two kinds: what the user can mend, and what only we can.
 ///
-///     throw UserError({.where = "pairs.jsonl:12", .what = "no field `candidate` or `answer`", .fix = "add one of them"});
-///     check(offset <= size, "offset inside the buffer");
+///     throw UserError({.where = "pairs.jsonl:12", .what = "no field `candidate` or `answer`", .fix = "add one of
+///     them"}); check(offset <= size, "offset inside the buffer");
 ///
 /// An expected outcome, such as a kernel that fails, is a value and not an error.
 namespace autotriton {

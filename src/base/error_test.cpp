@@ -21,7 +21,8 @@ TEST(CheckTest, AFailedCheckNamesFileAndMessage) {
         try {
           check(false, "sizes agree");
         } catch (const InvariantError& error) {
-          EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("error_test.cpp"), testing::HasSubstr("sizes agree")));
+          EXPECT_THAT(error.what(),
+                      testing::AllOf(testing::HasSubstr("error_test.cpp"), testing::HasSubstr("sizes agree")));
           throw;
         }
       },
