@@ -11,7 +11,7 @@ class Model(nn.Module):
         return torch.softmax(x, dim=1)
 
 
-batch_size = 32
+batch_size = 24
 dim = 1000
 
 
