@@ -1,0 +1,107 @@
+#include "rules/context.h"
+
+#include <algorithm>
+
+namespace autotriton::rules {
+
+using syntax::Kind;
+using syntax::kNoNode;
+using syntax::NodeId;
+using syntax::Value;
+using syntax::ValueKind;
+
+Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list)
+    : module(parsed),
+      entry(entry_point),
+      glue(glue_list),
+      resolver(parsed),
+      tensors(resolver, glue_list),
+      import_time(resolver),
+      construction(resolver),
+      forward(resolver) {
+  import_time.add(module.root());
+  find_entry();
+  for (const syntax::Reach* region : {&import_time, &construction, &forward}) {
+    live.insert(live.end(), region->nodes().begin(), region->nodes().end());
+  }
+  std::ranges::sort(live);
+  live.erase(std::unique(live.begin(), live.end()), live.end());
+  find_launched();
+}
+
+void Context::find_entry() {
+  for (const Value& value : resolver.global(entry.name)) {
+    if (value.kind == ValueKind::kFunction || value.kind == ValueKind::kJit) {
+      if (entry.kind == EntryKind::kModule) continue;
+      entry_node = value.node;
+      if (value.kind == ValueKind::kFunction) forward.add(value.node);
+    } else if (value.kind == ValueKind::kClass || value.kind == ValueKind::kInstance) {
+      entry_node = value.node;
+      for (const std::string_view name : {"__new__", "__init__", "__post_init__"}) {
+        if (const NodeId function = resolver.method(value.node, name); function != kNoNode) construction.add(function);
+      }
+      for (const std::string_view name : {"forward", "__call__"}) {
+        const NodeId function = resolver.method(value.node, name);
+        if (function == kNoNode) continue;
+        entry_found = true;
+        forward.add(function);
+      }
+    }
+    entry_found = entry_found || (entry.kind == EntryKind::kFunction && entry_node != kNoNode);
+  }
+}
+
+void Context::find_launched() {
+  const auto all = resolver.jit_functions();
+  std::vector<NodeId> pending;
+  for (const syntax::Launch& launch : forward.launches()) {
+    if (launch.jit_function == kNoNode) {  // An unnamed kernel: any of them.
+      pending.insert(pending.end(), all.begin(), all.end());
+    } else {
+      pending.push_back(launch.jit_function);
+    }
+  }
+  while (!pending.empty()) {
+    const NodeId function = pending.back();
+    pending.pop_back();
+    if (std::ranges::find(launched, function) != launched.end()) continue;
+    launched.push_back(function);
+    for (const NodeId call : resolver.scopes().calls()) {
+      if (module[call].begin < module[function].begin || module[call].end > module[function].end) continue;
+      for (const NodeId part : {module.child(call, syntax::Field::kFunction), module.child(call, syntax::Field::kArguments)}) {
+        // A jit function called, or handed over as a combine function.
+        const auto note = [&](NodeId expression) {
+          for (const Value& value : resolver.values(expression)) {
+            if (value.kind == ValueKind::kJit) pending.push_back(value.node);
+          }
+        };
+        if (module.kind(part) != Kind::kArguments) {
+          note(part);
+          continue;
+        }
+        for (const NodeId argument : module.children(part)) {
+          note(module.kind(argument) == Kind::kKeywordArgument ? module.child(argument, syntax::Field::kValue) : argument);
+        }
+      }
+    }
+  }
+  std::ranges::sort(launched);
+}
+
+void Context::report(std::string_view rule, Level level, NodeId node, std::string message) {
+  findings.push_back({.rule = std::string(rule),
+                      .level = level,
+                      .line = node == kNoNode ? 1 : module.line(node),
+                      .column = node == kNoNode ? 1 : module.column(node),
+                      .message = std::move(message)});
+}
+
+void Context::report_line(std::string_view rule, Level level, NodeId node, std::string message) {
+  const int line = node == kNoNode ? 1 : module.line(node);
+  const bool is_known = std::ranges::any_of(findings, [&](const Finding& finding) {
+    return finding.rule == rule && finding.line == line && finding.level <= level;
+  });
+  if (!is_known) report(rule, level, node, std::move(message));
+}
+
+}  // namespace autotriton::rules

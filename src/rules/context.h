@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rules/rules.h"
+#include "rules/tensor_types.h"
+#include "syntax/reach.h"
+#include "syntax/values.h"
+
+/// What every family gets: the file, what its names mean, and which of its code runs when.
+namespace autotriton::rules {
+
+struct Context {
+  Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list);
+
+  const syntax::Module& module;
+  const EntryPoint& entry;
+  const Glue& glue;
+  syntax::Resolver resolver;
+  TensorTypes tensors;
+  syntax::Reach import_time;   ///< Statements of the module and what they call.
+  syntax::Reach construction;  ///< __init__ of the entry's class and what it calls.
+  syntax::Reach forward;       ///< The entry point and what it calls.
+  std::vector<syntax::NodeId> live;  ///< Nodes of all three, once each, in source order.
+  syntax::NodeId entry_node = syntax::kNoNode;  ///< The definition called first, for messages.
+  bool entry_found = false;
+  std::vector<syntax::NodeId> launched;  ///< Jit functions that the path may launch, and those they call; in source order.
+
+  std::vector<Finding> findings;
+  void report(std::string_view rule, Level level, syntax::NodeId node, std::string message);
+  /// Reports once for each line and rule.
+  void report_line(std::string_view rule, Level level, syntax::NodeId node, std::string message);
+
+ private:
+  void find_entry();
+  void find_launched();
+};
+
+// One function a family; the registry lists them.
+void check_jit_presence(Context& context);     // no-jit-kernel
+void check_launches(Context& context);         // kernel-not-launched
+void check_torch_compute(Context& context);    // torch-compute, partial-reduction
+void check_dynamic_code(Context& context);     // dynamic-code
+void check_imports(Context& context);          // import-not-allowed
+void check_rebound_names(Context& context);    // name-rebound
+void check_jit_bodies(Context& context);       // jit-body-not-triton, jit-body-no-load, jit-body-no-store
+void check_surroundings(Context& context);     // tampering, sniffing, side-effects, device-read
+
+/// The rules of each family, beside its function.
+struct Family {
+  std::string_view name;
+  std::span<const RuleInfo> rules;
+  void (*check)(Context&);
+};
+std::span<const Family> all_families();
+
+}  // namespace autotriton::rules

@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "rules/context.h"
+
+/// Family 7: a jit body is Triton, not Python: the interpreter would run anything that stands there.
+namespace autotriton::rules {
+
+using syntax::Binding;
+using syntax::BindingKind;
+using syntax::Field;
+using syntax::Kind;
+using syntax::kNoNode;
+using syntax::NodeId;
+using syntax::Value;
+using syntax::ValueKind;
+
+namespace {
+
+constexpr std::string_view kRule = "jit-body-not-triton";
+
+std::string_view refused_statement(Kind kind) {
+  switch (kind) {
+    case Kind::kTry:
+      return "try";
+    case Kind::kWith:
+      return "with";
+    case Kind::kLambda:
+      return "lambda";
+    case Kind::kImport:
+    case Kind::kImportFrom:
+    case Kind::kFutureImport:
+      return "import";
+    case Kind::kYield:
+      return "yield";
+    case Kind::kAwait:
+      return "await";
+    case Kind::kGlobal:
+      return "global";
+    case Kind::kNonlocal:
+      return "nonlocal";
+    case Kind::kClass:
+      return "class";
+    case Kind::kDelete:
+      return "del";
+    case Kind::kExec:
+      return "exec";
+    case Kind::kPrint:
+      return "print";
+    case Kind::kListComprehension:
+    case Kind::kSetComprehension:
+    case Kind::kDictionaryComprehension:
+    case Kind::kGenerator:
+      return "a comprehension";
+    default:
+      return {};
+  }
+}
+
+class JitBodies {
+ public:
+  explicit JitBodies(Context& context) : context_(context), module_(context.module), resolver_(context.resolver) {}
+
+  void run() {
+    const auto all = resolver_.jit_functions();
+    // Kernels that nothing launches are another family's finding; without any launch, judge what is there.
+    std::vector<NodeId> judged = context_.launched;
+    if (judged.empty()) judged.assign(all.begin(), all.end());
+    for (const NodeId function : judged) {
+      visit(module_.child(function, Field::kBody));
+    }
+    if (!context_.launched.empty()) check_memory();
+  }
+
+ private:
+  void refuse(NodeId node, const std::string& what) {
+    context_.report_line(kRule, Level::kReject, node, what + " inside a jit body is not Triton; use tl operations on the parameters");
+  }
+
+  void visit(NodeId node) {
+    const Kind kind = module_.kind(node);
+    if (kind == Kind::kType) return;
+    if (const std::string_view statement = refused_statement(kind); !statement.empty()) {
+      refuse(node, std::string(statement));
+      return;
+    }
+    switch (kind) {
+      case Kind::kFunction:
+        refuse(node, "a nested function");
+        return;
+      case Kind::kAssignment:
+      case Kind::kAugmented:
+        if (module_.kind(module_.unwrap(module_.child(node, Field::kLeft))) == Kind::kAttribute) {
+          refuse(node, "assigning to an attribute");
+          return;
+        }
+        break;
+      case Kind::kCall:
+        check_call(node);
+        break;
+      case Kind::kAttribute:
+        if (!check_attribute(node)) return;
+        break;
+      case Kind::kIdentifier:
+        check_name(node);
+        return;
+      default:
+        break;
+    }
+    for (const NodeId child : module_.children(node)) {
+      const bool is_label = (kind == Kind::kKeywordArgument && module_[child].field == Field::kName) ||
+                            (kind == Kind::kAttribute && module_[child].field == Field::kAttribute);
+      if (!is_label) visit(child);
+    }
+  }
+
+  bool is_local(NodeId identifier) const {
+    const auto found = resolver_.scopes().lookup(identifier);
+    return !found.empty() && found.front().scope != 0;
+  }
+
+  void check_name(NodeId node) {
+    if (is_local(node)) return;
+    for (const Value& value : resolver_.values(node)) {
+      const std::string name(resolver_.text(value));
+      if (value.kind == ValueKind::kUnresolved) {
+        context_.report_line(kRule, Level::kReject, node, "nothing defines `" + name + "`, which this jit body uses; import or define it");
+      } else if (value.kind == ValueKind::kExternal) {
+        check_external(node, name);
+      }
+    }
+  }
+
+  void check_external(NodeId node, const std::string& name) {
+    if (name == "triton" || name.starts_with("triton.") || name == "math" || name.starts_with("math.")) return;
+    if (name.starts_with("typing.") || name == "typing") return;
+    if (name.starts_with("builtins.")) {
+      if (!context_.glue.is_jit_builtin(std::string_view(name).substr(9))) refuse(node, "`" + name.substr(9) + "`");
+      return;
+    }
+    refuse(node, "`" + name + "`");
+  }
+
+  /// False if the attribute was judged whole.
+  bool check_attribute(NodeId node) {
+    const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    bool is_external = false;
+    for (const Value& value : resolver_.values(node)) {
+      if (value.kind != ValueKind::kExternal) continue;
+      const std::string full(resolver_.text(value));
+      if (full.find("()") != std::string::npos) continue;
+      is_external = true;
+      check_external(node, full);
+    }
+    if (is_external) return false;
+    if (name.starts_with('_') || context_.glue.is_jit_attribute_refused(name)) {
+      refuse(node, "`." + std::string(name) + "`");
+      return false;
+    }
+    return true;
+  }
+
+  void check_call(NodeId call) {
+    const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
+    for (const Value& callee : syntax::ValueSet(resolver_.values(function))) {
+      switch (callee.kind) {
+        case ValueKind::kFunction: {
+          const NodeId named = module_.child(callee.node, Field::kName);
+          refuse(call, "calling " + (named == kNoNode ? std::string("a lambda") : std::string(module_.name_of(named)) +
+                                                                                      ", which has no @triton.jit,"));
+          break;
+        }
+        case ValueKind::kExternal:
+          if (is_local(function) && module_.kind(function) == Kind::kIdentifier) check_external(call, std::string(resolver_.text(callee)));
+          break;
+        case ValueKind::kInstance:
+        case ValueKind::kLaunch:
+          refuse(call, "this call");
+          break;
+        case ValueKind::kClass:
+          break;  // A named tuple; the compiler decides.
+        default:
+          break;
+      }
+    }
+  }
+
+  void check_memory() {
+    bool loads = false;
+    bool stores = false;
+    for (const NodeId call : resolver_.scopes().calls()) {
+      const bool is_inside = std::ranges::any_of(context_.launched, [&](NodeId function) {
+        return module_[function].begin <= module_[call].begin && module_[call].end <= module_[function].end;
+      });
+      if (!is_inside) continue;
+      const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
+      std::string_view name;
+      if (module_.kind(function) == Kind::kAttribute) name = module_.name_of(module_.child(function, Field::kAttribute));
+      for (const Value& callee : resolver_.values(function)) {
+        const std::string_view full = resolver_.text(callee);
+        if (callee.kind == ValueKind::kExternal && full.starts_with("triton.")) name = full.substr(full.rfind('.') + 1);
+      }
+      const bool is_load = name == "load" || name.ends_with("descriptor_load") || name == "load_tensor_descriptor" || name == "gather";
+      const bool is_store = name == "store" || name.ends_with("descriptor_store") || name == "store_tensor_descriptor" || name == "scatter";
+      const bool is_atomic = name.starts_with("atomic_");
+      if (!is_load && !is_store && !is_atomic) continue;
+      if (!reaches_parameter(call, function)) continue;
+      loads = loads || is_load || is_atomic;
+      stores = stores || is_store || is_atomic;
+    }
+    const NodeId first = context_.launched.front();
+    const std::string name(module_.name_of(module_.child(first, Field::kName)));
+    if (!loads) {
+      context_.report("jit-body-no-load", Level::kReject, first,
+                      name + " and the other launched kernels read no argument with tl.load; load the inputs in the kernel");
+    }
+    if (!stores) {
+      context_.report("jit-body-no-store", Level::kReject, first,
+                      name + " and the other launched kernels write no argument with tl.store; store the result in the kernel");
+    }
+  }
+
+  /// Whether the address of a load or store comes from a parameter of its jit function.
+  bool reaches_parameter(NodeId call, NodeId function) {
+    seen_.clear();
+    if (module_.kind(function) == Kind::kAttribute && mentions_parameter(module_.child(function, Field::kObject))) return true;
+    const NodeId address = module_.nth_child(module_.child(call, Field::kArguments), 0);
+    return mentions_parameter(module_.kind(address) == Kind::kKeywordArgument ? module_.child(address, Field::kValue) : address);
+  }
+
+  bool mentions_parameter(NodeId node) {
+    if (node == kNoNode) return false;
+    if (module_.kind(node) == Kind::kIdentifier) {
+      for (const Binding& binding : resolver_.scopes().lookup(node)) {
+        if (binding.kind == BindingKind::kParameter) return true;
+        if (binding.scope == 0 || !seen_.insert(binding.target).second) continue;
+        if (mentions_parameter(binding.value)) return true;
+      }
+      return false;
+    }
+    for (const NodeId child : module_.children(node)) {
+      if (mentions_parameter(child)) return true;
+    }
+    return false;
+  }
+
+  Context& context_;
+  const syntax::Module& module_;
+  syntax::Resolver& resolver_;
+  std::set<NodeId> seen_;
+};
+
+}  // namespace
+
+void check_jit_bodies(Context& context) { JitBodies(context).run(); }
+
+}  // namespace autotriton::rules

@@ -1,0 +1,119 @@
+#include <array>
+
+#include "rules/context.h"
+
+/// The written-out list of families and rules. A new rule is one entry here, a function in its family's file and cases in
+/// testdata/<rule id>/.
+namespace autotriton::rules {
+namespace {
+
+constexpr auto kJitPresence = std::to_array<RuleInfo>({
+    {.id = "no-jit-kernel",
+     .level = Level::kReject,
+     .sentence = "No function of the answer is under triton.jit.",
+     .reason = "Without a kernel nothing in the answer is Triton.",
+     .remedy = "Write the computation as a function decorated with @triton.jit and launch it."},
+});
+
+constexpr auto kLaunches = std::to_array<RuleInfo>({
+    {.id = "kernel-not-launched",
+     .level = Level::kReject,
+     .sentence = "There are kernels, but nothing the entry point runs launches one.",
+     .reason = "A kernel that is only defined is a decoy: the result comes from elsewhere.",
+     .remedy = "Launch the kernel with kernel[grid](…) in forward, or in a function that forward calls."},
+});
+
+constexpr auto kTorchCompute = std::to_array<RuleInfo>({
+    {.id = "torch-compute",
+     .level = Level::kReject,
+     .sentence = "PyTorch (or numpy) computes on the path from the entry point.",
+     .reason = "The task is to replace PyTorch's computation; allocating, viewing, moving and casting are free.",
+     .remedy = "Do the arithmetic, product, reduction or module call inside a kernel. Modules may stay as holders of parameters."},
+    {.id = "partial-reduction",
+     .level = Level::kNote,
+     .sentence = "A .sum() or .mean() of PyTorch stands on the path.",
+     .reason = "As the last step over per-block results of a kernel it is glue; as the computation itself it is not. The run decides.",
+     .remedy = "Reduce inside the kernel, with a second launch or an atomic."},
+});
+
+constexpr auto kDynamicCode = std::to_array<RuleInfo>({
+    {.id = "dynamic-code",
+     .level = Level::kReject,
+     .sentence = "Code or names are made at run time.",
+     .reason = "What exec, eval, computed attribute names or decoded text will do cannot be read from the source.",
+     .remedy = "Write the code out; use plain names and attributes."},
+});
+
+constexpr auto kImports = std::to_array<RuleInfo>({
+    {.id = "import-not-allowed",
+     .level = Level::kReject,
+     .sentence = "A module outside the list is imported.",
+     .reason = "Other kernel libraries, native code and system modules are not what the task asks for. Harmless ones are only noted.",
+     .remedy = "Use torch, triton and plain modules of Python such as math and typing."},
+});
+
+constexpr auto kReboundNames = std::to_array<RuleInfo>({
+    {.id = "name-rebound",
+     .level = Level::kReject,
+     .sentence = "torch, triton, tl or jit is bound to something else.",
+     .reason = "A local `tl` or `jit` makes code look like Triton that is not.",
+     .remedy = "Choose another name for your variable, parameter or function."},
+});
+
+constexpr auto kJitBodies = std::to_array<RuleInfo>({
+    {.id = "jit-body-not-triton",
+     .level = Level::kReject,
+     .sentence = "A jit body holds what Triton cannot compile.",
+     .reason = "On a machine without a GPU the body runs as Python, where torch, numpy or files would work; on a GPU it would not compile.",
+     .remedy = "Use tl operations, other jit functions, constants and plain arithmetic."},
+    {.id = "jit-body-no-load",
+     .level = Level::kReject,
+     .sentence = "No launched kernel loads from an argument.",
+     .reason = "A kernel that reads nothing computes nothing from the inputs.",
+     .remedy = "Pass the inputs to the kernel and tl.load them."},
+    {.id = "jit-body-no-store",
+     .level = Level::kReject,
+     .sentence = "No launched kernel stores to an argument.",
+     .reason = "A kernel that writes nothing did not make the result.",
+     .remedy = "Allocate the output, pass it to the kernel and tl.store the result."},
+});
+
+constexpr auto kSurroundings = std::to_array<RuleInfo>({
+    {.id = "tampering",
+     .level = Level::kReject,
+     .sentence = "Something of torch, triton or Python is replaced, or a global flag is set.",
+     .reason = "Patched functions, hooks, tensor subclasses and backend flags change what is measured.",
+     .remedy = "Leave other modules as they are; choose precision inside the kernel."},
+    {.id = "sniffing",
+     .level = Level::kReject,
+     .sentence = "The answer looks at frames, modules, the environment or the evaluator.",
+     .reason = "A result may depend on the inputs and parameters only.",
+     .remedy = "Remove it; compute from the inputs."},
+    {.id = "side-effects",
+     .level = Level::kReject,
+     .sentence = "Threads, streams, graphs, processes, files, sockets or the system are used.",
+     .reason = "An answer computes its outputs and does nothing else. Reading the clock is only suspicious.",
+     .remedy = "Remove it; launch on the current stream."},
+    {.id = "device-read",
+     .level = Level::kNote,
+     .sentence = "The device is read (is_cuda, device.type, its properties).",
+     .reason = "Checks and launch parameters need it; a branch that reaches another result is found by the run.",
+     .remedy = "Nothing to mend, as long as the result is the same."},
+});
+
+constexpr auto kFamilies = std::to_array<Family>({
+    {.name = "jit presence", .rules = kJitPresence, .check = check_jit_presence},
+    {.name = "launches", .rules = kLaunches, .check = check_launches},
+    {.name = "torch compute", .rules = kTorchCompute, .check = check_torch_compute},
+    {.name = "dynamic code", .rules = kDynamicCode, .check = check_dynamic_code},
+    {.name = "imports", .rules = kImports, .check = check_imports},
+    {.name = "rebound names", .rules = kReboundNames, .check = check_rebound_names},
+    {.name = "jit bodies", .rules = kJitBodies, .check = check_jit_bodies},
+    {.name = "surroundings", .rules = kSurroundings, .check = check_surroundings},
+});
+
+}  // namespace
+
+std::span<const Family> all_families() { return kFamilies; }
+
+}  // namespace autotriton::rules

@@ -1,0 +1,301 @@
+#include <algorithm>
+#include <array>
+
+#include "rules/context.h"
+
+/// Family 8: an answer changes nothing around it, looks at nothing but its inputs, and starts nothing else.
+namespace autotriton::rules {
+
+using syntax::Field;
+using syntax::Kind;
+using syntax::kNoNode;
+using syntax::NodeId;
+using syntax::Value;
+using syntax::ValueKind;
+
+namespace {
+
+/// A name, or a whole package where it ends with a dot.
+struct Entry {
+  std::string_view name;
+  std::string_view rule;
+  Level level = Level::kReject;
+};
+
+constexpr auto kNames = std::to_array<Entry>({
+    // Reading what lies outside the answer.
+    {"builtins.globals", "sniffing"},
+    {"builtins.__builtins__", "sniffing"},
+    {"builtins.__loader__", "sniffing"},
+    {"builtins.__spec__", "sniffing"},
+    {"builtins.__file__", "sniffing"},
+    {"gc.", "sniffing"},
+    {"inspect.", "sniffing"},
+    {"traceback.", "sniffing"},
+    {"platform.", "sniffing"},
+    {"sys._getframe", "sniffing"},
+    {"sys._current_frames", "sniffing"},
+    {"sys.argv", "sniffing"},
+    {"sys.modules", "sniffing"},
+    {"sys.settrace", "sniffing"},
+    {"sys.setprofile", "sniffing"},
+    {"sys.exc_info", "sniffing"},
+    {"sys.gettrace", "sniffing"},
+    {"sys.orig_argv", "sniffing"},
+    {"sys.meta_path", "tampering"},
+    {"sys.path", "side-effects"},
+    {"sys.exit", "side-effects"},
+    {"sys.setrecursionlimit", "side-effects", Level::kSuspicious},
+    {"os.environ", "sniffing"},
+    {"os.getenv", "sniffing"},
+    {"os.", "side-effects"},
+    {"triton.knobs", "sniffing"},
+    {"triton.runtime.interpreter", "sniffing"},
+    {"triton.runtime.driver", "device-read", Level::kNote},
+    {"torch.overrides.", "sniffing"},
+    // Starting or reaching something else.
+    {"atexit.", "side-effects"},
+    {"asyncio.", "side-effects"},
+    {"concurrent.", "side-effects"},
+    {"glob.", "side-effects"},
+    {"io.", "side-effects"},
+    {"multiprocessing.", "side-effects"},
+    {"pathlib.", "side-effects"},
+    {"shutil.", "side-effects"},
+    {"signal.", "side-effects"},
+    {"socket.", "side-effects"},
+    {"subprocess.", "side-effects"},
+    {"tempfile.", "side-effects"},
+    {"threading.", "side-effects"},
+    {"time.sleep", "side-effects"},
+    {"time.", "side-effects", Level::kSuspicious},
+    {"timeit.", "side-effects", Level::kSuspicious},
+    {"builtins.open", "side-effects"},
+    {"builtins.input", "side-effects"},
+    {"builtins.breakpoint", "side-effects"},
+    {"builtins.exit", "side-effects"},
+    {"builtins.quit", "side-effects"},
+    {"torch.load", "side-effects"},
+    {"torch.save", "side-effects"},
+    {"torch.hub.", "side-effects"},
+    {"torch.multiprocessing.", "side-effects"},
+    {"torch.distributed.", "side-effects"},
+    {"torch.cuda.Stream", "side-effects"},
+    {"torch.cuda.ExternalStream", "side-effects"},
+    {"torch.cuda.stream", "side-effects"},
+    {"torch.cuda.StreamContext", "side-effects"},
+    {"torch.cuda.set_stream", "side-effects"},
+    {"torch.cuda.CUDAGraph", "side-effects"},
+    {"torch.cuda.graph", "side-effects"},
+    {"torch.cuda.graphs.", "side-effects"},
+    {"torch.cuda.make_graphed_callables", "side-effects"},
+    {"torch.cuda._sleep", "side-effects"},
+    {"torch.set_num_threads", "side-effects"},
+    // Changing what others rely on.
+    {"torch.set_float32_matmul_precision", "tampering"},
+    {"torch.use_deterministic_algorithms", "tampering"},
+    {"torch.library.Library", "tampering"},
+    {"torch.library.impl", "tampering"},
+    {"torch.library.define", "tampering"},
+    {"torch._C._DisableTorchDispatch", "tampering"},
+    {"torch.utils._python_dispatch.", "tampering"},
+    {"torch.set_default_tensor_type", "tampering"},
+    {"builtins.__build_class__", "tampering"},
+});
+
+constexpr auto kFrameAttributes = std::to_array<std::string_view>({
+    "__builtins__", "__globals__", "__subclasses__", "ag_frame", "cr_frame", "f_back", "f_builtins", "f_code", "f_globals",
+    "f_locals", "func_globals", "gi_code", "gi_frame", "tb_frame", "tb_next", "__mro__", "__bases__", "__traceback__",
+});
+constexpr auto kHookMethods = std::to_array<std::string_view>(
+    {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__", "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
+constexpr auto kDeviceAttributes = std::to_array<std::string_view>({"is_cuda", "is_cpu", "is_xpu"});
+
+std::string remedy_for(std::string_view rule) {
+  if (rule == "tampering") return "leave torch, triton and Python as they are";
+  if (rule == "sniffing") return "compute from the inputs alone";
+  return "do the work in the kernel and nothing besides";
+}
+
+const Entry* find_entry(std::string_view name) {
+  const Entry* best = nullptr;
+  for (const Entry& entry : kNames) {
+    const bool matches = entry.name.ends_with('.')
+                             ? name.starts_with(entry.name)
+                             : name == entry.name || (name.starts_with(entry.name) && (name[entry.name.size()] == '.' || name[entry.name.size()] == '['));
+    if (matches && (best == nullptr || entry.name.size() > best->name.size())) best = &entry;
+  }
+  return best;
+}
+
+class Surroundings {
+ public:
+  explicit Surroundings(Context& context) : context_(context), module_(context.module), resolver_(context.resolver) {}
+
+  void run() {
+    for (const NodeId node : context_.live) {
+      switch (module_.kind(node)) {
+        case Kind::kIdentifier:
+          check_name(node);
+          break;
+        case Kind::kAttribute:
+          check_name(node);
+          check_attribute(node);
+          break;
+        case Kind::kAssignment:
+        case Kind::kAugmented:
+          check_target(module_.child(node, Field::kLeft));
+          break;
+        case Kind::kDelete:
+        case Kind::kFor:
+          check_target(module_.kind(node) == Kind::kFor ? module_.child(node, Field::kLeft) : module_[node].first_child);
+          break;
+        case Kind::kCall:
+          check_setattr(node);
+          break;
+        case Kind::kFunction:
+          check_hook(node);
+          break;
+        case Kind::kClass:
+          check_bases(node);
+          break;
+        default:
+          break;
+      }
+    }
+    note_device_reads();
+  }
+
+ private:
+  /// The longest name an expression spells: sys.modules in sys.modules["x"], and not sys alone.
+  bool is_inner(NodeId node) const {
+    const NodeId parent = module_[node].parent;
+    return module_.kind(parent) == Kind::kAttribute;
+  }
+
+  void check_name(NodeId node) {
+    if (is_inner(node)) {
+      if (module_[node].field == Field::kAttribute) return;
+      // `os.environ` inside `os.environ.get`: the outer attribute spells more. Judge the longest only.
+      if (!resolver_.values(module_[node].parent).empty()) return;
+    }
+    for (const Value& value : resolver_.values(node)) {
+      if (value.kind == ValueKind::kUnresolved && resolver_.text(value) == "Model" && module_.kind(node) == Kind::kIdentifier) {
+        context_.report_line("sniffing", Level::kReject, node,
+                             "`Model` is not defined in this file and the reference is not within reach; write the module out");
+      }
+      if (value.kind != ValueKind::kExternal) continue;
+      const std::string_view name = resolver_.text(value);
+      const Entry* entry = find_entry(name);
+      if (entry == nullptr) continue;
+      const std::string shown(name.starts_with("builtins.") ? name.substr(9) : name);
+      context_.report_line(entry->rule, entry->level, node,
+                           entry->level == Level::kNote ? shown + " reads the device; the answer must not depend on it"
+                                                        : shown + " is out of bounds for an answer; " + remedy_for(entry->rule));
+    }
+  }
+
+  void check_attribute(NodeId node) {
+    const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    if (std::ranges::find(kFrameAttributes, name) != kFrameAttributes.end()) {
+      context_.report_line("sniffing", Level::kReject, node,
+                           "." + std::string(name) + " looks into frames or types of the interpreter; " + remedy_for("sniffing"));
+    }
+  }
+
+  void check_target(NodeId target) {
+    target = module_.unwrap(target);
+    switch (module_.kind(target)) {
+      case Kind::kPatternList:
+      case Kind::kTuplePattern:
+      case Kind::kListPattern:
+      case Kind::kExpressionList:
+      case Kind::kTuple:
+        for (const NodeId part : module_.children(target)) check_target(part);
+        return;
+      case Kind::kAttribute:
+        if (module_.name_of(module_.child(target, Field::kAttribute)) == "__class__") return tampers(target, "assigning to __class__");
+        check_owner(target, module_.child(target, Field::kObject));
+        return;
+      case Kind::kSubscript:
+        check_owner(target, module_.child(target, Field::kValue));
+        return;
+      default:
+        return;
+    }
+  }
+
+  void check_owner(NodeId target, NodeId owner) {
+    for (const Value& value : resolver_.values(owner)) {
+      if (value.kind == ValueKind::kExternal && resolver_.text(value).find("()") == std::string_view::npos &&
+          !resolver_.text(value).starts_with("torch.nn.Module.") && resolver_.text(value).find("[]") == std::string_view::npos) {
+        if (resolver_.text(value).starts_with("os.environ")) return;  // Named by its own rule.
+        return tampers(target, "assigning into " + std::string(resolver_.text(value)));
+      }
+      if (value.kind == ValueKind::kJit || value.kind == ValueKind::kLaunch) {
+        if (module_.kind(target) == Kind::kAttribute) return tampers(target, "assigning to an attribute of a kernel");
+      }
+    }
+  }
+
+  void check_setattr(NodeId call) {
+    for (const Value& callee : syntax::ValueSet(resolver_.values(module_.child(call, Field::kFunction)))) {
+      if (callee.kind != ValueKind::kExternal) continue;
+      const std::string_view name = resolver_.text(callee);
+      if (name == "builtins.setattr" || name == "builtins.delattr") check_owner(call, resolver_.argument(call, 0, ""));
+    }
+  }
+
+  void check_hook(NodeId function) {
+    const std::string_view name = module_.name_of(module_.child(function, Field::kName));
+    if (std::ranges::find(kHookMethods, name) != kHookMethods.end()) {
+      tampers(function, "defining " + std::string(name) + " changes how torch or Python treat the object: this");
+    }
+  }
+
+  void check_bases(NodeId definition) {
+    for (const NodeId base : module_.children(module_.child(definition, Field::kSuperclasses))) {
+      if (module_.kind(base) == Kind::kKeywordArgument) {
+        if (module_.name_of(module_.child(base, Field::kName)) == "metaclass" && !resolver_.may_be(module_.child(base, Field::kValue), "abc.ABCMeta")) {
+          tampers(base, "a metaclass");
+        }
+        continue;
+      }
+      if (resolver_.may_be(base, "torch.Tensor") || resolver_.may_be(base, "torch.nn.Parameter")) tampers(base, "a subclass of Tensor");
+      if (resolver_.may_be(base, "triton.JITFunction") || resolver_.may_be(base, "triton.runtime.JITFunction")) tampers(base, "a subclass of JITFunction");
+    }
+  }
+
+  void tampers(NodeId node, const std::string& what) {
+    context_.report_line("tampering", Level::kReject, node, what + " is tampering; " + remedy_for("tampering"));
+  }
+
+  void note_device_reads() {
+    for (const NodeId node : context_.forward.nodes()) {
+      if (module_.kind(node) != Kind::kAttribute) continue;
+      const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+      const NodeId object = module_.unwrap(module_.child(node, Field::kObject));
+      bool reads = std::ranges::find(kDeviceAttributes, name) != kDeviceAttributes.end();
+      reads = reads || (name == "type" && module_.kind(object) == Kind::kAttribute && module_.name_of(module_.child(object, Field::kAttribute)) == "device");
+      for (const Value& value : resolver_.values(node)) {
+        const std::string_view full = resolver_.text(value);
+        if (value.kind == ValueKind::kExternal && full.starts_with("torch.")) {
+          reads = reads || context_.glue.function_group(full.substr(6)) == "device";
+        }
+      }
+      if (reads) {
+        context_.report_line("device-read", Level::kNote, node, "this reads the device; results must not depend on what it says");
+      }
+    }
+  }
+
+  Context& context_;
+  const syntax::Module& module_;
+  syntax::Resolver& resolver_;
+};
+
+}  // namespace
+
+void check_surroundings(Context& context) { Surroundings(context).run(); }
+
+}  // namespace autotriton::rules

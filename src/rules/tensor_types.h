@@ -1,0 +1,39 @@
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "rules/glue.h"
+#include "syntax/values.h"
+
+namespace autotriton::rules {
+
+/// Tells which expressions are certainly torch tensors. "No" means not certain: sizes, hyper-parameters and anything whose
+/// origin is not seen. So a rule that refuses tensor arithmetic cannot refuse arithmetic on integers.
+class TensorTypes {
+ public:
+  TensorTypes(syntax::Resolver& resolver, const Glue& glue);
+  bool is_tensor(syntax::NodeId expression);
+
+ private:
+  using Variable = std::pair<syntax::ScopeId, syntax::NameId>;
+
+  bool judge(syntax::NodeId expression);
+  bool judge_name(syntax::NodeId identifier);
+  bool judge_binding(const syntax::Binding& binding);
+  bool judge_parameter(const syntax::Binding& binding);
+  bool judge_call(syntax::NodeId call);
+  bool judge_attribute(syntax::NodeId attribute);
+  void collect_evidence();
+
+  syntax::Resolver& resolver_;
+  const syntax::Module& module_;
+  const Glue& glue_;
+  std::set<Variable> used_as_tensor_;  // Parameters asked for a shape, a stride, …
+  std::set<Variable> type_tested_;     // Parameters whose type the code itself asks for.
+  bool evidence_collected_ = false;
+  std::set<syntax::NodeId> in_progress_;
+  int steps_ = 0;
+};
+
+}  // namespace autotriton::rules

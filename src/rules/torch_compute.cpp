@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "rules/context.h"
+
+/// Family 3: what PyTorch computes on the path from the entry point was not computed by a kernel.
+namespace autotriton::rules {
+
+using syntax::Field;
+using syntax::Kind;
+using syntax::kNoNode;
+using syntax::NodeId;
+using syntax::Op;
+using syntax::Value;
+using syntax::ValueKind;
+
+namespace {
+
+constexpr std::string_view kRule = "torch-compute";
+
+/// Parts of torch that compute, whatever the name below them.
+constexpr auto kComputeNamespaces = std::to_array<std::string_view>({
+    "_C", "_VF", "_decomp", "_inductor", "_ops", "_prims", "_refs", "ao", "fft", "func", "jit", "linalg", "masked", "nested", "ops",
+    "quantization", "sparse", "special",
+});
+/// Modules of torch.nn that hand their input on.
+constexpr auto kPassiveModules = std::to_array<std::string_view>({"nn.Identity", "nn.Flatten", "nn.Unflatten"});
+/// Builtins that fall back on a tensor's own arithmetic.
+constexpr auto kArithmeticBuiltins = std::to_array<std::string_view>({"abs", "divmod", "max", "min", "pow", "round", "sum"});
+
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
+bool is_capitalised(std::string_view name) { return !name.empty() && std::isupper(static_cast<unsigned char>(name.front())) != 0; }
+
+class TorchCompute {
+ public:
+  explicit TorchCompute(Context& context) : context_(context), module_(context.module) {}
+
+  void run() {
+    for (const NodeId node : context_.forward.nodes()) {
+      switch (module_.kind(node)) {
+        case Kind::kCall:
+          check_call(node);
+          break;
+        case Kind::kBinary:
+          check_binary(node);
+          break;
+        case Kind::kUnary:
+          if (context_.tensors.is_tensor(module_.child(node, Field::kArgument))) refuse_arithmetic(node);
+          break;
+        case Kind::kComparison:
+          check_comparison(node);
+          break;
+        case Kind::kAugmented:
+          check_augmented(node);
+          break;
+        case Kind::kIdentifier:
+        case Kind::kAttribute:
+          check_passed_function(node);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+ private:
+  void refuse(NodeId node, const std::string& what) {
+    context_.report_line(kRule, Level::kReject, node, what + " computes in PyTorch on the path; do this inside a kernel");
+  }
+  void refuse_arithmetic(NodeId node) {
+    context_.report_line(kRule, Level::kReject, node,
+                         "`" + short_text(node) + "` is tensor arithmetic in PyTorch on the path; do this inside a kernel");
+  }
+
+  std::string short_text(NodeId node) const {
+    std::string_view text = module_.text(node);
+    text = text.substr(0, text.find('\n'));
+    if (text.size() <= 60) return std::string(text);
+    std::size_t end = 57;  // Cut before a character's first byte.
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+    return std::string(text.substr(0, end)) + "…";
+  }
+
+  void check_call(NodeId call) {
+    const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
+    const auto callees = context_.resolver.values(function);
+    bool is_ours = false;
+    bool is_foreign_function = false;
+    for (const Value& callee : callees) {
+      switch (callee.kind) {
+        case ValueKind::kExternal: {
+          const std::string name(context_.resolver.text(callee));
+          if (name.find("()") != std::string::npos) {
+            check_result_member(call, name);
+          } else {
+            is_foreign_function = true;
+            check_external(call, name);
+          }
+          break;
+        }
+        case ValueKind::kResult:
+          check_called_result(call, std::string(context_.resolver.text(callee)), callee);
+          break;
+        case ValueKind::kUnresolved:
+          break;
+        default:
+          is_ours = true;
+      }
+    }
+    if (!is_ours && !is_foreign_function && module_.kind(function) == Kind::kAttribute) check_method(call, function);
+  }
+
+  /// A function outside the file, called by its full name.
+  void check_external(NodeId call, const std::string& name) {
+    if (name.starts_with("torch.")) {
+      check_torch(call, name.substr(6), name);
+    } else if (name.starts_with("numpy.")) {
+      if (!context_.glue.is_scalar_numpy(std::string_view(name).substr(6))) {
+        context_.report_line(kRule, Level::kReject, call,
+                             name + " computes in numpy on the path; do this inside a kernel");
+      }
+    } else if (name.starts_with("einops.")) {
+      const std::string_view function = last_part(name);
+      if (function == "einsum" || function == "reduce") refuse(call, name);
+    } else if (name == "operator.matmul") {
+      refuse(call, name);
+    } else if (name.starts_with("operator.") || name.starts_with("builtins.")) {
+      const std::string_view function = last_part(name);
+      const bool is_arithmetic = name.starts_with("operator.")
+                                     ? function != "itemgetter" && function != "getitem" && function != "index" && !function.starts_with("is_")
+                                     : std::ranges::find(kArithmeticBuiltins, function) != kArithmeticBuiltins.end();
+      if (is_arithmetic && any_argument_is_tensor(call)) refuse_arithmetic(call);
+    }
+  }
+
+  void check_torch(NodeId node, std::string_view name, const std::string& full) {
+    const Glue& glue = context_.glue;
+    if (name.starts_with("Tensor.")) {
+      const std::string_view method = last_part(name);
+      const std::string_view group = glue.method_group(method);
+      if (glue.is_partial_reduction(method)) {
+        note_reduction(node, full);
+      } else if (group == "compute" || group == "compute_if_tensor" || (group.empty() && method != "__init__" && method != "__new__")) {
+        refuse(node, full);
+      }
+      return;
+    }
+    if (!glue.function_group(name).empty()) return;
+    if (glue.is_partial_reduction(name)) {
+      note_reduction(node, full);
+      return;
+    }
+    const std::string_view first = first_part(name);
+    const std::string_view last = last_part(name);
+    if (std::ranges::find(kComputeNamespaces, first) != kComputeNamespaces.end()) return refuse(node, full);
+    if (is_capitalised(last)) return;  // Making an object: nn.Linear(…), cuda.Event(…).
+    if (name.starts_with("nn.")) {
+      const std::string_view below = name.substr(3);
+      const std::string_view holder = first_part(below);
+      if (holder == "functional" || holder == "utils" || holder == "init" || holder == "attention") return refuse(node, full);
+      if (last == "forward" || last == "__call__") {
+        if (std::ranges::find(kPassiveModules, name.substr(0, name.rfind('.'))) == kPassiveModules.end()) refuse(node, full);
+      } else if (holder != "Module") {
+        check_method_name(node, last, /*receiver_is_tensor=*/true);  // self.weight.mul(…) of a class built on nn.Linear.
+      }
+      return;
+    }
+    if (first == name || name.starts_with("autograd.")) refuse(node, full);
+  }
+
+  /// torch.empty(…).exp(), self.conv.forward(x), self.fc.weight.t().
+  void check_result_member(NodeId call, const std::string& name) {
+    const std::string_view method = last_part(name);
+    const std::string made_by = name.substr(0, name.find("()"));
+    if (made_by.starts_with("torch.nn.") && (method == "forward" || method == "__call__")) {
+      check_module_call(call, made_by);
+    } else if (made_by.starts_with("torch.") || made_by.find("torch") == std::string::npos) {
+      const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
+      if (module_.kind(function) == Kind::kAttribute) check_method(call, function);
+    }
+  }
+
+  void check_called_result(NodeId call, const std::string& made_by, const Value& callee) {
+    if (!made_by.starts_with("torch.")) return;
+    if (made_by == "torch.nn.Sequential" || made_by == "torch.nn.ModuleList") {
+      bool all_ours = true;
+      bool any = false;
+      for (const Value& element : context_.resolver.elements(callee)) {
+        any = true;
+        all_ours = all_ours && element.kind == ValueKind::kInstance;
+      }
+      if (any && all_ours) return;  // Reach has followed them.
+    }
+    if (made_by.starts_with("torch.nn.") && is_capitalised(last_part(made_by))) {
+      check_module_call(call, made_by);
+    } else if (context_.glue.function_group(made_by.substr(6)).empty()) {
+      refuse(call, "what " + made_by + " returned");
+    }
+  }
+
+  void check_module_call(NodeId call, const std::string& made_by) {
+    if (std::ranges::find(kPassiveModules, std::string_view(made_by).substr(6)) != kPassiveModules.end()) return;
+    context_.report_line(kRule, Level::kReject, call,
+                         "this calls a " + made_by + ", which computes in PyTorch; keep the module as a holder of its " +
+                             "parameters and compute with a kernel");
+  }
+
+  void check_method(NodeId call, NodeId function) {
+    const NodeId object = module_.child(function, Field::kObject);
+    for (const Value& receiver : context_.resolver.values(object)) {
+      const bool is_other = receiver.kind != ValueKind::kResult && receiver.kind != ValueKind::kExternal && receiver.kind != ValueKind::kUnresolved;
+      if (is_other) return;
+      const std::string_view name = context_.resolver.text(receiver);
+      if (receiver.kind == ValueKind::kResult && !name.starts_with("torch.")) return;
+      if (receiver.kind == ValueKind::kExternal && !name.starts_with("torch.") && name.find("()") == std::string_view::npos) return;
+    }
+    check_method_name(call, module_.name_of(module_.child(function, Field::kAttribute)), context_.tensors.is_tensor(object));
+  }
+
+  void check_method_name(NodeId call, std::string_view method, bool receiver_is_tensor) {
+    const std::string_view group = context_.glue.method_group(method);
+    if (context_.glue.is_partial_reduction(method)) {
+      note_reduction(call, "." + std::string(method) + "()");
+    } else if (group == "compute" || (group == "compute_if_tensor" && receiver_is_tensor)) {
+      refuse(call, "." + std::string(method) + "()");
+    }
+  }
+
+  void note_reduction(NodeId node, const std::string& what) {
+    context_.report_line("partial-reduction", Level::kNote, node,
+                         what + " is accepted only as the last step over a kernel's partial results, which the run decides; "
+                                "reduce inside the kernel to be sure");
+  }
+
+  bool any_argument_is_tensor(NodeId call) {
+    for (const NodeId argument : module_.children(module_.child(call, Field::kArguments))) {
+      if (context_.tensors.is_tensor(argument)) return true;
+    }
+    return false;
+  }
+
+  void check_binary(NodeId node) {
+    const NodeId left = module_.child(node, Field::kLeft);
+    const NodeId right = module_.child(node, Field::kRight);
+    if (module_[node].op == Op::kMatmul) {
+      for (const Value& value : context_.resolver.values(left)) {
+        if (value.kind == ValueKind::kInstance) return;
+      }
+      context_.report_line(kRule, Level::kReject, node,
+                           "`" + short_text(node) + "` is a matrix product in PyTorch on the path; use tl.dot inside a kernel");
+      return;
+    }
+    if (context_.tensors.is_tensor(left) || context_.tensors.is_tensor(right)) refuse_arithmetic(node);
+  }
+
+  void check_comparison(NodeId node) {
+    if (module_[node].op != Op::kCompare) return;
+    for (const NodeId side : module_.children(node)) {
+      if (context_.tensors.is_tensor(side)) return refuse_arithmetic(node);
+    }
+  }
+
+  void check_augmented(NodeId node) {
+    const NodeId target = module_.child(node, Field::kLeft);
+    if (module_[node].op == Op::kMatmul) return refuse_arithmetic(node);
+    if (context_.tensors.is_tensor(target) || context_.tensors.is_tensor(module_.child(node, Field::kRight))) refuse_arithmetic(node);
+  }
+
+  /// map(torch.relu, …), functools.partial(F.linear, …): a function handed to someone who calls it.
+  void check_passed_function(NodeId node) {
+    const NodeId parent = module_[node].parent;
+    const bool is_argument = module_.kind(parent) == Kind::kArguments ||
+                             (module_.kind(parent) == Kind::kKeywordArgument && module_[node].field == Field::kValue);
+    if (!is_argument) return;
+    for (const Value& value : context_.resolver.values(node)) {
+      if (value.kind != ValueKind::kExternal) continue;
+      const std::string name(context_.resolver.text(value));
+      if (name.starts_with("torch.Tensor.") || name.starts_with("torch.ops.") || name.starts_with("torch._C.") ||
+          name.starts_with("torch.nn.functional.")) {
+        check_torch(node, std::string_view(name).substr(6), name);
+      } else if (name.starts_with("torch.") && name.find('.', 6) == std::string::npos) {
+        const std::string_view group = context_.glue.method_group(last_part(name));
+        if (group == "compute" || group == "compute_if_tensor") refuse(node, name);
+      }
+    }
+  }
+
+  Context& context_;
+  const syntax::Module& module_;
+};
+
+}  // namespace
+
+void check_torch_compute(Context& context) { TorchCompute(context).run(); }
+
+}  // namespace autotriton::rules
