@@ -1,0 +1,46 @@
+# One word for each thing that one does here. `make help` lists them.
+PRESET ?= release
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+BUILD := build/$(PRESET)
+CPP_FILES = $(shell git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cpp')
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench lint format install clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{ printf "  make %-9s%s\n", $$1, $$2 }'
+	@echo "  variables: PRESET=release|debug|asan  JOBS=$(JOBS)  PREFIX=$(PREFIX)"
+
+setup:  ## bring what is missing: Debian packages, the Python environment (5 GB), C sources
+	@tools/setup.sh
+
+build: setup  ## build the front; ./autotriton runs it
+	@test -e $(BUILD)/build.ninja || cmake --preset $(PRESET)
+	@cmake --build $(BUILD) --parallel $(JOBS)
+	@ln -sfn $(BUILD)/src/cli/autotriton autotriton
+
+demo: build  ## judge the examples: good answers, a wrong one, a cheat, a raw reply
+	@tools/demo.sh
+
+test: build  ## build and run all tests, the quick ones first
+	@cmake --build $(BUILD) --parallel $(JOBS) --target all_verify_interface_header_sets
+	@ctest --preset $(PRESET) --parallel $(JOBS) -L unit
+	@ctest --preset $(PRESET) -LE unit
+
+bench: build  ## time what is timed
+	@bench/run
+
+lint:  ## clang-format, clang-tidy, ruff, mypy
+	@tools/setup.sh --lint
+	@tools/lint.sh $(BUILD)
+
+format:  ## lay out the C++ files
+	@tools/setup.sh --lint
+	@clang-format -i $(CPP_FILES)
+
+install: build  ## install under PREFIX: bin/autotriton and share/autotriton
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:  ## remove what was built here (the cache folder stays)
+	rm -rf build autotriton
