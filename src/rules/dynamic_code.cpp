@@ -43,8 +43,10 @@ void check_attribute_by_name(Context& context, NodeId call, std::string_view fun
   std::string literal;
   if (context.module.string_value(name, literal) && function != "getattr") return;
   bool reaches_outside = name == kNoNode;
+  bool is_triton = false;  // getattr(tl, dtype) can only fetch what a kernel may use.
   for (const Value& value : context.resolver.values(object)) {
     reaches_outside = reaches_outside || value.kind == ValueKind::kExternal || value.kind == ValueKind::kUnresolved;
+    is_triton = is_triton || (value.kind == ValueKind::kExternal && context.resolver.text(value) == "triton.language");
   }
   if (context.module.string_value(name, literal)) {
     if (literal.starts_with("__") && literal.ends_with("__") && literal != "__name__" && literal != "__class__") {
@@ -53,8 +55,8 @@ void check_attribute_by_name(Context& context, NodeId call, std::string_view fun
     return;
   }
   const bool is_known = is_written_out(context, name) && function == "getattr";
-  if (is_known && !reaches_outside) return;
-  context.report(kRule, reaches_outside ? Level::kReject : Level::kSuspicious, call,
+  if (is_known && (!reaches_outside || is_triton)) return;
+  context.report(kRule, reaches_outside && !is_triton ? Level::kReject : Level::kSuspicious, call,
                  std::string(function) + " with a computed name hides what is meant; write the attribute out");
 }
 

@@ -24,8 +24,6 @@ std::string_view refused_statement(Kind kind) {
   switch (kind) {
     case Kind::kTry:
       return "try";
-    case Kind::kWith:
-      return "with";
     case Kind::kLambda:
       return "lambda";
     case Kind::kImport:
@@ -48,7 +46,6 @@ std::string_view refused_statement(Kind kind) {
       return "exec";
     case Kind::kPrint:
       return "print";
-    case Kind::kListComprehension:
     case Kind::kSetComprehension:
     case Kind::kDictionaryComprehension:
     case Kind::kGenerator:
@@ -96,6 +93,16 @@ class JitBodies {
           return;
         }
         break;
+      case Kind::kWithItem: {
+        const NodeId item = module_.unwrap(module_[node].first_child);
+        const NodeId manager = module_.kind(item) == Kind::kAsPattern ? module_[item].first_child : item;
+        const auto name = resolver_.external(module_.kind(manager) == Kind::kCall ? module_.child(manager, Field::kFunction) : manager);
+        if (!name || !name->starts_with("triton.")) {
+          refuse(node, "with");
+          return;
+        }
+        break;
+      }
       case Kind::kCall:
         check_call(node);
         break;
@@ -125,7 +132,10 @@ class JitBodies {
     for (const Value& value : resolver_.values(node)) {
       const std::string name(resolver_.text(value));
       if (value.kind == ValueKind::kUnresolved) {
-        context_.report_line(kRule, Level::kReject, node, "nothing defines `" + name + "`, which this jit body uses; import or define it");
+        // The interpreter defines tl by itself, so that only reading finds this one; the run finds the others.
+        const bool is_injected = name == "tl" || name == "triton" || name == "language";
+        context_.report_line(kRule, is_injected ? Level::kReject : Level::kSuspicious, node,
+                             "nothing defines `" + name + "`, which this jit body uses; import or define it");
       } else if (value.kind == ValueKind::kExternal) {
         check_external(node, name);
       }
@@ -176,7 +186,7 @@ class JitBodies {
           break;
         case ValueKind::kInstance:
         case ValueKind::kLaunch:
-          refuse(call, "this call");
+          refuse(call, callee.kind == ValueKind::kLaunch ? "launching a kernel" : "calling an object");
           break;
         case ValueKind::kClass:
           break;  // A named tuple; the compiler decides.
@@ -209,7 +219,10 @@ class JitBodies {
       loads = loads || is_load || is_atomic;
       stores = stores || is_store || is_atomic;
     }
-    const NodeId first = context_.launched.front();
+    NodeId first = context_.launched.front();
+    for (const syntax::Launch& launch : context_.forward.launches()) {
+      if (launch.jit_function != kNoNode) first = launch.jit_function;
+    }
     const std::string name(module_.name_of(module_.child(first, Field::kName)));
     if (!loads) {
       context_.report("jit-body-no-load", Level::kReject, first,

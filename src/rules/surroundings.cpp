@@ -233,7 +233,10 @@ class Surroundings {
         return tampers(target, "assigning into " + std::string(resolver_.text(value)));
       }
       if (value.kind == ValueKind::kJit || value.kind == ValueKind::kLaunch) {
-        if (module_.kind(target) == Kind::kAttribute) return tampers(target, "assigning to an attribute of a kernel");
+        if (module_.kind(target) != Kind::kAttribute) continue;
+        const std::string_view name = module_.name_of(module_.child(target, Field::kAttribute));
+        if (name != "configs") return tampers(target, "assigning to ." + std::string(name) + " of a kernel");
+        context_.report_line("tampering", Level::kSuspicious, target, "the kernel's configs change at run time; list them in triton.autotune");
       }
     }
   }

@@ -45,8 +45,9 @@ TensorTypes::TensorTypes(syntax::Resolver& resolver, const Glue& glue)
 bool TensorTypes::is_tensor(NodeId expression) {
   if (!evidence_collected_) collect_evidence();
   steps_ = 0;
+  num_grounds_ = 0;
   in_progress_.clear();
-  return judge(expression);
+  return judge(expression) && num_grounds_ > 0;
 }
 
 void TensorTypes::collect_evidence() {
@@ -162,12 +163,12 @@ bool TensorTypes::judge_parameter(const Binding& binding) {
     const std::string_view text = module_.text(type);
     if (text == "Tensor" || text == "torch.Tensor" || text == "Optional[torch.Tensor]" || text == "Optional[Tensor]" ||
         text == "torch.Tensor | None" || text == "torch.FloatTensor") {
-      return !type_tested_.contains({binding.scope, binding.name});
+      return !type_tested_.contains({binding.scope, binding.name}) && ground();
     }
     return false;
   }
   if (type_tested_.contains({binding.scope, binding.name})) return false;
-  if (used_as_tensor_.contains({binding.scope, binding.name})) return true;
+  if (used_as_tensor_.contains({binding.scope, binding.name})) return ground();
   const NodeId function = resolver_.scopes()[binding.scope].node;
   const auto parameters = resolver_.scopes().parameters(function);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -189,12 +190,12 @@ bool TensorTypes::judge_call(NodeId call) {
       is_known = true;
     } else if (callee.kind == ValueKind::kExternal) {
       const std::string_view name = resolver_.text(callee);
-      if (name == "torch.nn.Parameter" || name == "torch.nn.parameter.Parameter") return true;
+      if (name == "torch.nn.Parameter" || name == "torch.nn.parameter.Parameter") return ground();
       if (name.find("()") != std::string_view::npos || name.find("torch.nn.Module.") == 0) continue;
       if (!name.starts_with("torch.")) return false;
       const std::string_view rest = name.substr(6);
       return is_tensor_group(glue_.function_group(rest)) && !has(kNotTensors, rest) && rest != "seed" && rest != "Generator" &&
-             rest != "manual_seed" && rest != "initial_seed";
+             rest != "manual_seed" && rest != "initial_seed" && ground();
     } else {
       return false;
     }
@@ -204,7 +205,9 @@ bool TensorTypes::judge_call(NodeId call) {
   const std::string_view method = module_.name_of(module_.child(function, Field::kAttribute));
   const std::string_view group = glue_.method_group(method);
   if (has(kNotTensors, method)) return false;
-  if (has(kTensorOnly, method)) return true;
+  if (has(kTensorOnly, method)) return ground();
+  // `partial.sum() / n` scales a scalar; the run decides on the sum.
+  if (glue_.is_partial_reduction(method) && module_.num_children(module_.child(call, Field::kArguments)) == 0) return false;
   const bool returns_tensor = group == "compute" || group == "compute_if_tensor" || is_tensor_group(group) || glue_.is_partial_reduction(method);
   return returns_tensor && judge(module_.child(function, Field::kObject));
 }
@@ -217,7 +220,7 @@ bool TensorTypes::judge_attribute(NodeId attribute) {
   for (const Value& holder : syntax::ValueSet(resolver_.values(object))) {
     if (holder.kind == ValueKind::kResult) {
       const std::string_view made_by = resolver_.text(holder);
-      if (made_by.starts_with("torch.nn.") && (name == "weight" || name == "bias" || name == "running_mean" || name == "running_var")) return true;
+      if (made_by.starts_with("torch.nn.") && (name == "weight" || name == "bias" || name == "running_mean" || name == "running_var")) return ground();
     }
     if (holder.kind != ValueKind::kInstance) continue;
     bool any = false;

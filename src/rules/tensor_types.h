@@ -25,6 +25,10 @@ class TensorTypes {
   bool judge_call(syntax::NodeId call);
   bool judge_attribute(syntax::NodeId attribute);
   void collect_evidence();
+  bool ground() {
+    ++num_grounds_;
+    return true;
+  }
 
   syntax::Resolver& resolver_;
   const syntax::Module& module_;
@@ -34,6 +38,7 @@ class TensorTypes {
   bool evidence_collected_ = false;
   std::set<syntax::NodeId> in_progress_;
   int steps_ = 0;
+  int num_grounds_ = 0;  // Facts that the judgement rests on; a name that depends on itself alone has none.
 };
 
 }  // namespace autotriton::rules

@@ -147,7 +147,7 @@ class TorchCompute {
       }
       return;
     }
-    if (!glue.function_group(name).empty()) return;
+    if (!glue.function_group(name).empty() || is_size_arithmetic(node)) return;
     if (glue.is_partial_reduction(name)) {
       note_reduction(node, full);
       return;
@@ -168,6 +168,17 @@ class TorchCompute {
       return;
     }
     if (first == name || name.starts_with("autograd.")) refuse(node, full);
+  }
+
+  /// torch.prod(torch.tensor(x.shape)): sizes in a tensor of their own. What the run sees of it, it judges.
+  bool is_size_arithmetic(NodeId node) {
+    if (module_.kind(node) != Kind::kCall) return false;
+    const NodeId first = module_.unwrap(context_.resolver.argument(node, 0, "input"));
+    if (module_.kind(first) != Kind::kCall) return false;
+    const auto maker = context_.resolver.external(module_.child(first, Field::kFunction));
+    if (maker != "torch.tensor" && maker != "torch.as_tensor" && maker != "torch.Tensor") return false;
+    return !context_.tensors.is_tensor(context_.resolver.argument(first, 0, "data")) &&
+           context_.resolver.argument(node, 1, "") == kNoNode;
   }
 
   /// torch.empty(…).exp(), self.conv.forward(x), self.fc.weight.t().
@@ -258,6 +269,9 @@ class TorchCompute {
   void check_comparison(NodeId node) {
     if (module_[node].op != Op::kCompare) return;
     for (const NodeId side : module_.children(node)) {
+      if (module_.kind(side) == Kind::kNone) return;  // `x == None` asks for a presence.
+    }
+    for (const NodeId side : module_.children(node)) {
       if (context_.tensors.is_tensor(side)) return refuse_arithmetic(node);
     }
   }
@@ -277,6 +291,7 @@ class TorchCompute {
     for (const Value& value : context_.resolver.values(node)) {
       if (value.kind != ValueKind::kExternal) continue;
       const std::string name(context_.resolver.text(value));
+      if (name.find("()") != std::string::npos) continue;
       if (name.starts_with("torch.Tensor.") || name.starts_with("torch.ops.") || name.starts_with("torch._C.") ||
           name.starts_with("torch.nn.functional.")) {
         check_torch(node, std::string_view(name).substr(6), name);

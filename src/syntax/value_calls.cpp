@@ -177,7 +177,7 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
     return result;
   }
   const std::vector<std::string> outside = external_bases(class_definition);
-  const bool is_autograd = std::ranges::any_of(outside, [](const std::string& base) { return base == "torch.autograd.Function"; });
+  const bool is_autograd = std::ranges::any_of(outside, [](const std::string& base) { return base == "torch.autograd.Function" || base == "torch.autograd.function.Function"; });
   if (name == "apply" && is_autograd) {
     if (const NodeId forward = method(class_definition, "forward"); forward != kNoNode) {
       const bool takes_context = method(class_definition, "setup_context") == kNoNode;
