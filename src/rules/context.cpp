@@ -37,8 +37,10 @@ void Context::find_entry() {
       if (value.kind == ValueKind::kFunction) forward.add(value.node);
     } else if (value.kind == ValueKind::kClass || value.kind == ValueKind::kInstance) {
       entry_node = value.node;
-      for (const std::string_view name : {"__new__", "__init__", "__post_init__"}) {
-        if (const NodeId function = resolver.method(value.node, name); function != kNoNode) construction.add(function);
+      for (const NodeId function : resolver.special_methods(value.node)) {
+        const std::string_view name = module.name_of(module.child(function, syntax::Field::kName));
+        const bool constructs = name == "__new__" || name == "__init__" || name == "__post_init__";
+        (constructs ? construction : forward).add(function);
       }
       for (const std::string_view name : {"forward", "__call__"}) {
         const NodeId function = resolver.method(value.node, name);

@@ -143,7 +143,11 @@ class JitBodies {
   }
 
   void check_external(NodeId node, const std::string& name) {
-    if (name == "triton" || name.starts_with("triton.") || name == "math" || name.starts_with("math.")) return;
+    if (name == "math" || name.starts_with("math.")) return;
+    for (const std::string_view inner : {"triton.runtime", "triton.compiler", "triton.backends", "triton.knobs", "triton.testing", "triton._C"}) {
+      if (name.starts_with(inner)) return refuse(node, "`" + name + "`");
+    }
+    if (name == "triton" || name.starts_with("triton.")) return;
     if (name.starts_with("typing.") || name == "typing") return;
     if (name.starts_with("builtins.")) {
       if (!context_.glue.is_jit_builtin(std::string_view(name).substr(9))) refuse(node, "`" + name.substr(9) + "`");
@@ -182,6 +186,7 @@ class JitBodies {
           break;
         }
         case ValueKind::kExternal:
+          check_external_call(call, std::string(resolver_.text(callee)));
           if (is_local(function) && module_.kind(function) == Kind::kIdentifier) check_external(call, std::string(resolver_.text(callee)));
           break;
         case ValueKind::kInstance:
@@ -192,6 +197,21 @@ class JitBodies {
           break;  // A named tuple; the compiler decides.
         default:
           break;
+      }
+    }
+  }
+
+  void check_external_call(NodeId call, const std::string& name) {
+    std::string literal;
+    if (name == "builtins.getattr" && !module_.string_value(resolver_.argument(call, 1, ""), literal)) {
+      refuse(call, "getattr with a computed name");
+    }
+    // A store whose value cannot be seen could not be knocked out.
+    const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+    if (!name.starts_with("triton.") || (last.find("store") == std::string_view::npos && !last.starts_with("atomic_"))) return;
+    for (const NodeId argument : module_.children(module_.child(call, Field::kArguments))) {
+      if (module_.kind(argument) == Kind::kListSplat || module_.kind(argument) == Kind::kDictionarySplat) {
+        refuse(call, std::string(last) + " with starred arguments");
       }
     }
   }

@@ -197,6 +197,9 @@ class Surroundings {
 
   void check_attribute(NodeId node) {
     const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    if (name.starts_with("register_") && name.ends_with("_hook") && name != "register_hook") {
+      tampers(node, "." + std::string(name) + " lets other code change what forward returns: this");
+    }
     if (std::ranges::find(kFrameAttributes, name) != kFrameAttributes.end()) {
       context_.report_line("sniffing", Level::kReject, node,
                            "." + std::string(name) + " looks into frames or types of the interpreter; " + remedy_for("sniffing"));

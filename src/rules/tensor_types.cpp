@@ -168,6 +168,9 @@ bool TensorTypes::judge_parameter(const Binding& binding) {
     return false;
   }
   if (type_tested_.contains({binding.scope, binding.name})) return false;
+  for (const Value& value : resolver_.values(binding.target)) {
+    if (value.kind != ValueKind::kResult && value.kind != ValueKind::kExternal && value.kind != ValueKind::kLiteral) return false;
+  }
   if (used_as_tensor_.contains({binding.scope, binding.name})) return ground();
   const NodeId function = resolver_.scopes()[binding.scope].node;
   const auto parameters = resolver_.scopes().parameters(function);

@@ -231,10 +231,15 @@ class TorchCompute {
   }
 
   void check_method_name(NodeId call, std::string_view method, bool receiver_is_tensor) {
+    if (method == "__call__") {  // x.mul.__call__(y)
+      const NodeId inner = module_.unwrap(module_.child(module_.unwrap(module_.child(call, Field::kFunction)), Field::kObject));
+      if (module_.kind(inner) == Kind::kAttribute) check_method(call, inner);
+      return;
+    }
     const std::string_view group = context_.glue.method_group(method);
     if (context_.glue.is_partial_reduction(method)) {
       note_reduction(call, "." + std::string(method) + "()");
-    } else if (group == "compute" || (group == "compute_if_tensor" && receiver_is_tensor)) {
+    } else if (group == "compute" || (receiver_is_tensor && (group == "compute_if_tensor" || group.empty()))) {
       refuse(call, "." + std::string(method) + "()");
     }
   }
@@ -285,6 +290,14 @@ class TorchCompute {
   /// map(torch.relu, …), functools.partial(F.linear, …): a function handed to someone who calls it.
   void check_passed_function(NodeId node) {
     const NodeId parent = module_[node].parent;
+    const bool is_callee = module_.kind(parent) == Kind::kCall && module_[node].field == Field::kFunction;
+    if (module_.kind(node) == Kind::kAttribute && !is_callee && module_.kind(parent) != Kind::kAttribute) {
+      // f = x.matmul, to be called later.
+      const std::string_view method = module_.name_of(module_.child(node, Field::kAttribute));
+      const std::string_view group = context_.glue.method_group(method);
+      const bool computes = group == "compute" || (group == "compute_if_tensor" && method != "real" && method != "imag");
+      if (computes && context_.tensors.is_tensor(module_.child(node, Field::kObject))) return refuse(node, "." + std::string(method));
+    }
     const bool is_argument = module_.kind(parent) == Kind::kArguments ||
                              (module_.kind(parent) == Kind::kKeywordArgument && module_[node].field == Field::kValue);
     if (!is_argument) return;

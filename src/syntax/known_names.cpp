@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace autotriton::syntax {
 namespace {
@@ -51,6 +52,14 @@ constexpr auto kHolders = std::to_array<std::string_view>({
     "types.SimpleNamespace",
 });
 
+constexpr auto kModulesSeenThrough = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"_os", "os"},           {"_sys", "sys"},           {"ast", "ast"},               {"builtins", "builtins"},
+    {"ctypes", "ctypes"},    {"gc", "gc"},              {"importlib", "importlib"},   {"inspect", "inspect"},
+    {"np", "numpy"},         {"numpy", "numpy"},        {"os", "os"},                 {"pickle", "pickle"},
+    {"shutil", "shutil"},    {"socket", "socket"},      {"subprocess", "subprocess"}, {"sys", "sys"},
+    {"threading", "threading"}, {"torch", "torch"},     {"traceback", "traceback"},
+});
+
 template <typename List>
 bool holds(const List& sorted, std::string_view name) {
   return std::ranges::binary_search(sorted, name);
@@ -59,6 +68,10 @@ bool holds(const List& sorted, std::string_view name) {
 }  // namespace
 
 bool is_builtin(std::string_view name) { return holds(kBuiltins, name); }
+std::string_view module_seen_through(std::string_view name) {
+  const auto* found = std::ranges::find(kModulesSeenThrough, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == kModulesSeenThrough.end() ? std::string_view{} : found->second;
+}
 bool is_jit_decorator(std::string_view name) { return holds(kJitDecorators, name); }
 bool passes_through(std::string_view name) { return holds(kPassThrough, name); }
 bool makes_wrapper(std::string_view name) { return holds(kWrapperMakers, name); }

@@ -253,7 +253,8 @@ void Reach::follow(const Value& value, bool is_called, NodeId at) {
       break;
     case ValueKind::kClass:
       if (is_called) {
-        for (const std::string_view name : {"__new__", "__init__", "__post_init__"}) queue(resolver_.method(value.node, name));
+        // Operators, with-blocks and attribute look-ups call the others unseen.
+        for (const NodeId function : resolver_.special_methods(value.node)) queue(function);
       }
       break;
     case ValueKind::kInstance:

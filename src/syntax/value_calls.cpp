@@ -1,22 +1,11 @@
 #include <algorithm>
 
 #include "syntax/known_names.h"
+#include "syntax/value_set.h"
 #include "syntax/values.h"
 
 /// The half of Resolver that follows calls, parameters and attributes.
 namespace autotriton::syntax {
-namespace {
-
-void add(ValueSet& set, const Value& value) {
-  if (set.size() < 24 && std::ranges::find(set, value) == set.end()) set.push_back(value);
-}
-
-void add_all(ValueSet& set, const ValueSet& more) {
-  for (const Value& value : more) add(set, value);
-}
-
-}  // namespace
-
 NodeId Resolver::argument(NodeId call, std::size_t index, std::string_view keyword) const {
   std::size_t position = 0;
   bool behind_star = false;
@@ -161,7 +150,12 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
   const NameId id = module_.find_name(name);
   for (const NodeId owner : bases(class_definition)) {
     if (skip_own && owner == class_definition) continue;
-    if (id == kNoName) break;
+    // Owner.name = value, outside the class.
+    const NameId owner_name = module_[module_.child(owner, Field::kName)].name;
+    for (const AttributeStore& store : scopes_.attribute_stores()) {
+      if (store.object == owner_name && store.attribute == name && store.value != kNoNode) add_all(result, item_of(store.value, store.item));
+    }
+    if (id == kNoName) continue;
     const auto found = scopes_.bindings(scopes_.scope_opened_by(owner), id);
     if (found.empty()) continue;
     for (const Binding& binding : found) {
@@ -176,6 +170,7 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
     }
     return result;
   }
+  if (!result.empty()) return result;
   const std::vector<std::string> outside = external_bases(class_definition);
   const bool is_autograd = std::ranges::any_of(outside, [](const std::string& base) { return base == "torch.autograd.Function" || base == "torch.autograd.function.Function"; });
   if (name == "apply" && is_autograd) {
@@ -256,6 +251,17 @@ NodeId Resolver::method(NodeId class_definition, std::string_view name) {
     return kNoNode;
   }
   return kNoNode;
+}
+
+std::vector<NodeId> Resolver::special_methods(NodeId class_definition) {
+  std::vector<NodeId> result;
+  const std::vector<NodeId> family = bases(class_definition);
+  for (const NodeId function : scopes_.functions()) {
+    const std::string_view name = module_.name_of(module_.child(function, Field::kName));
+    if (name.size() < 5 || !name.starts_with("__") || !name.ends_with("__")) continue;
+    if (std::ranges::find(family, scopes_.class_of_method(function)) != family.end()) result.push_back(function);
+  }
+  return result;
 }
 
 void Resolver::add_call_site(const Value& callee, CallSite site) {

@@ -3,20 +3,12 @@
 #include <algorithm>
 
 #include "syntax/known_names.h"
+#include "syntax/value_set.h"
 
 namespace autotriton::syntax {
 namespace {
 
-constexpr std::size_t kMaxValues = 24;      // More alternatives than that say nothing.
 constexpr std::size_t kMaxSteps = 200'000;  // Beyond it every result is kept, so that cycles cannot cost more.
-
-void add(ValueSet& set, const Value& value) {
-  if (set.size() < kMaxValues && std::ranges::find(set, value) == set.end()) set.push_back(value);
-}
-
-void add_all(ValueSet& set, const ValueSet& more) {
-  for (const Value& value : more) add(set, value);
-}
 
 }  // namespace
 
@@ -31,6 +23,14 @@ std::uint32_t Resolver::intern(std::string text) {
 }
 
 Value Resolver::external_value(std::string name) {
+  // dataclasses.sys is sys, and torch.os is os: a module seen through another one is that module.
+  for (std::size_t dot = name.find('.'); dot != std::string::npos && name.find("()") == std::string::npos; dot = name.find('.', dot + 1)) {
+    const std::string_view part = std::string_view(name).substr(dot + 1, name.find('.', dot + 1) - dot - 1);
+    if (const std::string_view seen = module_seen_through(part); !seen.empty()) {
+      name = std::string(seen) + name.substr(std::min(name.find('.', dot + 1), name.size()));
+      dot = 0;
+    }
+  }
   return {.kind = ValueKind::kExternal, .text = intern(std::move(name))};
 }
 

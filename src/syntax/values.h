@@ -72,6 +72,8 @@ class Resolver {
   std::vector<std::string> external_bases(NodeId class_definition);
   /// The function that `class.name` is, looked up along the bases; kNoNode if none is in this file.
   NodeId method(NodeId class_definition, std::string_view name);
+  /// The special methods (__call__, __enter__, __getattr__, …) that a class has along its bases of this file.
+  std::vector<NodeId> special_methods(NodeId class_definition);
   /// The decorators of a function or class, outermost first (the expressions behind the @).
   std::vector<NodeId> decorators(NodeId definition) const;
   /// Elements that a container literal or comprehension holds (values, for a dictionary).
