@@ -156,6 +156,9 @@ class TorchCompute {
     const std::string_view last = last_part(name);
     if (std::ranges::find(kComputeNamespaces, first) != kComputeNamespaces.end()) return refuse(node, full);
     if (is_capitalised(last)) return;  // Making an object: nn.Linear(…), cuda.Event(…).
+    for (const std::string_view prefix : {"is_", "are_", "get_", "set_"}) {  // Questions and settings.
+      if (name.starts_with(prefix)) return;
+    }
     if (name.starts_with("nn.")) {
       const std::string_view below = name.substr(3);
       const std::string_view holder = first_part(below);
@@ -239,7 +242,7 @@ class TorchCompute {
     const std::string_view group = context_.glue.method_group(method);
     if (context_.glue.is_partial_reduction(method)) {
       note_reduction(call, "." + std::string(method) + "()");
-    } else if (group == "compute" || (receiver_is_tensor && (group == "compute_if_tensor" || group.empty()))) {
+    } else if (group == "compute" || (receiver_is_tensor && group == "compute_if_tensor")) {
       refuse(call, "." + std::string(method) + "()");
     }
   }
