@@ -22,7 +22,7 @@ mapfile -t sources < <(git ls-files 'src/*.cpp' | grep -v '_test\.cpp$')
 mapfile -t python_files < <(git ls-files 'worker/*.py' 'tools/*.py' 'tests/*.py' 'bench/*.py')
 [[ -e $build/compile_commands.json ]] || cmake -S . -B "$build" -G Ninja >/dev/null
 
-tidy() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$jobs" -n 4 clang-tidy -p "$build" --quiet 2> >(grep -v 'warnings generated' >&2); }
+tidy() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$jobs" -n 4 clang-tidy-16 -p "$build" --quiet 2> >(grep -v 'warnings generated' >&2); }
 
 step clang-format clang-format --dry-run -Werror "${all[@]}"
 step clang-tidy tidy

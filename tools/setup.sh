@@ -44,12 +44,13 @@ packages=(
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
-[[ $lint == yes ]] && packages+=(clang-format clang-tidy)
+[[ $lint == yes ]] && packages+=(clang-format clang-tidy-16)  # 14, the default, does not know std::source_location
 
 missing_packages() {
   local installed
-  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null | awk '$1 == "ii" { print $2 }')
-  comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(sort -u <<<"$installed")
+  # dpkg-query fails if it does not know one of them, which is what we want to find out.
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+  comm -23 <(printf '%s\n' "${packages[@]}" | sort -u) <(awk '$1 == "ii" { print $2 }' <<<"$installed" | sort -u)
 }
 
 install_packages() {
@@ -57,9 +58,10 @@ install_packages() {
     say "this is no Debian, so packages are left to you. The build needs the equivalents of: ${packages[*]}"
     return
   fi
-  local missing
-  mapfile -t missing < <(missing_packages)
-  if [[ ${#missing[@]} -eq 0 ]]; then return; fi
+  local names missing
+  names=$(missing_packages)
+  if [[ -z $names ]]; then return; fi
+  mapfile -t missing <<<"$names"
   if [[ $(id -u) -ne 0 ]]; then
     fail "Debian packages are missing: ${missing[*]}" "run  sudo apt-get install --no-install-recommends ${missing[*]}  and then this again"
   fi
