@@ -39,7 +39,7 @@ format:  ## lay out the C++ files
 	@tools/setup.sh --lint
 	@clang-format -i $(CPP_FILES)
 
-install: build  ## install under PREFIX: bin/autotriton and share/autotriton
+install: build  ## install under PREFIX: lib/autotriton, and a link in bin
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:  ## remove what was built here (the cache folder stays)

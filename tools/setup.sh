@@ -41,7 +41,7 @@ fail() {
 packages=(
   g++ cmake make ninja-build ccache mold pkg-config git ca-certificates
   python3 python3-venv
-  libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev
+  libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libseccomp-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 [[ $lint == yes ]] && packages+=(clang-format clang-tidy-16)  # 14, the default, does not know std::source_location

@@ -47,8 +47,7 @@ fs::path cache_folder(const Surroundings& around) {
 
 fs::path worker_folder(const Surroundings& around) {
   const fs::path beside = around.executable.parent_path();
-  for (const fs::path& folder :
-       {beside / "worker", beside.parent_path() / "share" / "autotriton" / "worker", around.source_worker}) {
+  for (const fs::path& folder : {beside / "worker", around.source_worker}) {
     if (is_there(folder / kLockFile)) return folder;
   }
   throw UserError({.where = (beside / "worker").string(),

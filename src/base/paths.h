@@ -22,7 +22,7 @@ struct Surroundings {
 /// The folder that `make setup` fills: AUTOTRITON_CACHE, else `~/.cache/autotriton`.
 std::filesystem::path cache_folder(const Surroundings& around);
 
-/// `worker/`: beside the program (a bundle), in `../share/autotriton` (an installation), or in the checkout.
+/// `worker/`: beside the program where that is installed, else in the checkout that it was built from.
 std::filesystem::path worker_folder(const Surroundings& around);
 
 /// The Python that has torch and triton: AUTOTRITON_PYTHON, else the environment that `make setup` made for the lock

@@ -42,8 +42,6 @@ TEST_F(PathsTest, TheWorkerNearestToTheProgramWins) {
   EXPECT_THROW(worker_folder(around_), UserError);
   put(folder_ / "checkout/worker/requirements.lock");
   EXPECT_EQ(worker_folder(around_), folder_ / "checkout/worker");
-  put(folder_ / "app/share/autotriton/worker/requirements.lock");
-  EXPECT_EQ(worker_folder(around_), folder_ / "app/share/autotriton/worker");
   put(folder_ / "app/bin/worker/requirements.lock");
   EXPECT_EQ(worker_folder(around_), folder_ / "app/bin/worker");
 }
