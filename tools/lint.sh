@@ -19,7 +19,7 @@ step() {
 
 mapfile -t all < <(git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cpp')
 mapfile -t sources < <(git ls-files 'src/*.cpp' | grep -v '_test\.cpp$')
-mapfile -t python_files < <(git ls-files 'worker/*.py' 'tools/*.py' 'tests/*.py' 'bench/*.py')
+mapfile -t python_files < <(git ls-files ':(glob)worker/*.py' ':(glob)tools/*.py' ':(glob)tests/*.py' ':(glob)bench/*.py')
 [[ -e $build/compile_commands.json ]] || cmake -S . -B "$build" -G Ninja >/dev/null
 
 tidy() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$jobs" -n 4 clang-tidy-16 -p "$build" --quiet 2> >(grep -v 'warnings generated' >&2); }

@@ -203,7 +203,8 @@ PythonOutline outline_of(std::string_view source) {
     const std::size_t line = first + 1;
     Reader reader(statement);
     if (reader.accept('@')) {
-      jit = jit || statement.find("jit") != std::string_view::npos;
+      const bool torch_jit = statement.find("torch.jit") != std::string_view::npos;  // Not Triton's.
+      jit = jit || (!torch_jit && statement.find("jit") != std::string_view::npos);
       continue;  // The definition it decorates comes next.
     }
     if (reader.accept_word("async")) {

@@ -33,6 +33,11 @@ TEST(OutlineTest, TellsJitFunctionsAndLines) {
   EXPECT_FALSE(outline.definitions[2].jit);
 }
 
+TEST(OutlineTest, TorchsJitIsNotTritons) {
+  EXPECT_FALSE(outline_of("@torch.jit.script\ndef f(x): return x\n").definitions.at(0).jit);
+  EXPECT_TRUE(outline_of("@jit\ndef f(x): return x\n").definitions.at(0).jit);
+}
+
 TEST(OutlineTest, StringsAndCommentsDefineNothing) {
   EXPECT_THAT(names("\"\"\"\nclass Model: pass\n\"\"\"\n# class Model\ns = '''\ndef f(): pass\n'''\n"),
               ElementsAre("s"));
