@@ -1,0 +1,182 @@
+#include "execution/server_sandbox.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace autotriton::execution {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned kNobody = 65534;
+
+void report(int fd, const std::string& kind, const std::string& what) {
+  const std::string line = kind + ": " + what + ": " + std::strerror(errno) + "\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(fd, line.data(), line.size());
+}
+
+bool write_text(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::close(fd);
+  return written;
+}
+
+/// Own namespaces; as an ordinary user inside a user namespace of its own.
+bool enter_namespaces(bool as_root) {
+  constexpr int kSpaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+  if (as_root) return ::unshare(kSpaces) == 0;
+  const uid_t uid = ::geteuid();
+  const gid_t gid = ::getegid();
+  if (::unshare(CLONE_NEWUSER | kSpaces) != 0) return false;
+  return write_text("/proc/self/setgroups", "deny") &&
+         write_text("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1\n") &&
+         write_text("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1\n");
+}
+
+/// Makes every folder above `path` below `root`.
+bool make_parents(const fs::path& root, const fs::path& path) {
+  fs::path made = root;
+  for (const fs::path& part : path.parent_path().relative_path()) {
+    made /= part;
+    if (::mkdir(made.c_str(), 0755) != 0 && errno != EEXIST) return false;
+  }
+  return true;
+}
+
+bool bind_read_only(const fs::path& root, const fs::path& source) {
+  const fs::path target = root / source.relative_path();
+  if (!make_parents(root, source)) return false;
+  struct stat info {};
+  if (::lstat(source.c_str(), &info) != 0) return errno == ENOENT;
+  if (S_ISLNK(info.st_mode)) {  // /bin -> usr/bin on merged systems.
+    std::array<char, 4096> link{};
+    const ssize_t length = ::readlink(source.c_str(), link.data(), link.size() - 1);
+    return length > 0 && (::symlink(link.data(), target.c_str()) == 0 || errno == EEXIST);
+  }
+  if (S_ISDIR(info.st_mode)) {
+    if (::mkdir(target.c_str(), 0755) != 0 && errno != EEXIST) return false;
+  } else {
+    const int file = ::open(target.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
+    if (file < 0) return false;
+    ::close(file);
+  }
+  if (::mount(source.c_str(), target.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) return false;
+  // An unprivileged remount must keep the flags that the source mount has.
+  struct statvfs flags {};
+  unsigned long kept = MS_NOSUID;
+  if (::statvfs(target.c_str(), &flags) == 0) {
+    if ((flags.f_flag & ST_NODEV) != 0) kept |= MS_NODEV;
+    if ((flags.f_flag & ST_NOEXEC) != 0) kept |= MS_NOEXEC;
+    if ((flags.f_flag & ST_NOATIME) != 0) kept |= MS_NOATIME;
+    if ((flags.f_flag & ST_RELATIME) != 0) kept |= MS_RELATIME;
+  }
+  return ::mount(nullptr, target.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kept, nullptr) == 0;
+}
+
+bool build_root(const ServerRoom& room, int report_fd) {
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (::mount("tmpfs", room.staging.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=0755") != 0) return false;
+  for (const fs::path& path : room.visible) {
+    if (!bind_read_only(room.staging, path)) {
+      report(report_fd, "failed", "bind " + path.string());
+      return false;
+    }
+  }
+  for (const char* device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) {
+    if (!bind_read_only(room.staging, device)) return false;
+  }
+  for (const char* folder : {"/tmp", "/proc", "/job"}) {
+    if (::mkdir((room.staging.string() + folder).c_str(), 0755) != 0 && errno != EEXIST) return false;
+  }
+  if (::chdir(room.staging.c_str()) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0) return false;
+  if (::umount2(".", MNT_DETACH) != 0 || ::chdir("/") != 0) return false;
+  if (::mount("tmpfs", "/job", "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=1777") != 0) return false;
+  return ::mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) == 0;
+}
+
+bool become_nobody() {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
+         ::setresuid(kNobody, kNobody, kNobody) == 0 && ::setuid(0) != 0;
+}
+
+[[noreturn]] void become(const ServerCommand& command) {
+  // First above all wanted numbers, then down into place, so that no move closes another's source.
+  std::vector<int> moved;
+  for (const int fd : command.descriptors) moved.push_back(::fcntl(fd, F_DUPFD_CLOEXEC, 64));
+  const int errors = ::fcntl(command.errors, F_DUPFD_CLOEXEC, 64);
+  for (std::size_t index = 0; index < moved.size(); ++index) ::dup2(moved[index], static_cast<int>(index) + 3);
+  const int null = ::open("/dev/null", O_RDONLY);
+  ::dup2(null, 0);
+  ::dup2(errors, 1);
+  ::dup2(errors, 2);
+  ::syscall(SYS_close_range, static_cast<unsigned>(command.descriptors.size() + 3), ~0U, 0);
+  std::vector<char*> arguments;
+  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  std::vector<char*> environment;
+  for (const std::string& variable : command.environment) environment.push_back(const_cast<char*>(variable.c_str()));
+  environment.push_back(nullptr);
+  ::execve(arguments.front(), arguments.data(), environment.data());
+  const std::string message = "cannot start " + command.arguments.front() + ": " + std::strerror(errno) + "\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(2, message.data(), message.size());
+  ::_exit(127);
+}
+
+}  // namespace
+
+void run_in_server_room(const ServerRoom& room, const ServerCommand& command, int report_fd) {
+  ::setpgid(0, 0);  // Ctrl-C at the terminal is for the front, which then ends us.
+  const bool as_root = ::geteuid() == 0;
+  if (!enter_namespaces(as_root)) {
+    report(report_fd, as_root ? "failed" : "missing", "server namespaces");
+    if (as_root) ::_exit(126);
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    ::close(report_fd);
+    become(command);
+  }
+  if (!build_root(room, report_fd)) {
+    report(report_fd, "failed", "server root");
+    ::_exit(126);
+  }
+  const pid_t first = ::fork();  // The first process of the pid namespace: when it ends, all in it do.
+  if (first < 0) {
+    report(report_fd, "failed", "fork");
+    ::_exit(126);
+  }
+  if (first == 0) {
+    if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
+      report(report_fd, "failed", "mount /proc");
+      ::_exit(126);
+    }
+    if (as_root && !become_nobody()) {
+      report(report_fd, "failed", "leave root");
+      ::_exit(126);
+    }
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    ::close(report_fd);
+    become(command);
+  }
+  ::close(report_fd);
+  for (const int fd : command.descriptors) ::close(fd);
+  int status = 0;
+  while (::waitpid(first, &status, 0) < 0 && errno == EINTR) {
+  }
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+}  // namespace autotriton::execution

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "execution/fork_server.h"
+#include "verify/oracle_client.h"
+
+/// The untrusted side: one confined process that runs an answer, and what it claims.
+namespace autotriton::verify {
+
+/// A phase that did not end as it should.
+struct CandidateFailure {
+  Reason reason = Reason::kRunRaised;
+  std::string message;
+  int line = 0;            ///< Of the answer's code; 0: not known.
+  std::string exception;   ///< Python class, if one was raised.
+};
+
+struct Constructed {
+  int by_name = 0;
+  int by_shape = 0;
+  std::vector<std::string> unmatched;           ///< The reference's parameters that found no counterpart.
+  std::vector<std::string> unmatched_constant;  ///< Of these, the ones that were constant before they were redrawn.
+};
+
+struct Violation {
+  std::string reason;
+  std::string message;
+};
+
+struct RunResult {
+  std::string outputs;       ///< JSON, checked for form.
+  std::string inputs_after;  ///< JSON; empty if the inputs are as they were.
+  execution::UniqueFd memory;
+  std::vector<int> aliases;  ///< Inputs whose memory an output shares.
+  std::vector<Launch> launches;
+  std::vector<Violation> violations;
+  std::vector<std::string> torch_ops;
+  int configs = 1;           ///< Autotune configurations that the answer's kernels have.
+  std::string config;
+};
+
+struct CompiledSpecialisation {
+  std::string kernel;
+  std::string problem;  ///< "", compile-failed, target-limits
+  std::string message;
+  CompiledKernel resources;
+};
+
+struct CompileResult {
+  std::vector<CompiledSpecialisation> kernels;
+  std::vector<std::string> launched;
+  std::string error;      ///< What stopped the entry point, if anything.
+  std::string exception;
+  int line = 0;
+};
+
+/// What every answer of a task has in common.
+struct CandidateSpec {
+  std::string source;
+  std::string entry;
+  bool module = true;
+  int capability = 90;
+};
+
+class CandidateClient {
+ public:
+  CandidateClient(execution::ForkServer& server, execution::JobMode mode, const CandidateSpec& spec);
+
+  using Deadline = std::chrono::steady_clock::time_point;
+  template <typename T>
+  using Result = std::variant<T, CandidateFailure>;
+
+  Result<std::monostate> load(Deadline deadline);
+  Result<Constructed> construct(const ModelSetup& setup, Deadline deadline);
+  /// With shapes only: the module is made of tensors without memory.
+  Result<Constructed> construct_shapes(const ShapesOnly& shapes, bool evaluation, Deadline deadline);
+  Result<RunResult> run(const Payload& arguments, int config, std::uint64_t seed, Deadline deadline);
+  Result<CompileResult> compile(const std::string& arguments, bool shapes_only, Deadline deadline);
+
+  const execution::SandboxReport& sandbox() const { return job_.sandbox(); }
+
+ private:
+  Result<std::string> ask(const std::string& request, const std::vector<int>& descriptors, const char* expected, Reason on_timeout,
+                          Deadline deadline);
+
+  CandidateSpec spec_;
+  execution::Job job_;
+};
+
+}  // namespace autotriton::verify

@@ -1,0 +1,80 @@
+#include <chrono>
+
+#include "base/sha256.h"
+#include "rules/glue.h"
+#include "rules/rules.h"
+#include "syntax/syntax.h"
+#include "tasks/answer.h"
+#include "verify/verify.h"
+
+namespace autotriton::verify {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Reason reason_for(const syntax::ParseFailure& failure) {
+  switch (failure.kind) {
+    case syntax::ParseFailure::Kind::kNotText:
+      return Reason::kNotText;
+    case syntax::ParseFailure::Kind::kTooLarge:
+    case syntax::ParseFailure::Kind::kTooDeep:
+    case syntax::ParseFailure::Kind::kTooSlow:
+      return Reason::kTooLarge;
+    case syntax::ParseFailure::Kind::kSyntax:
+      break;
+  }
+  return Reason::kSyntaxError;
+}
+
+}  // namespace
+
+StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict) {
+  const auto start = Clock::now();
+  const tasks::Task& task = *request.task;
+  const std::string entry = tasks::answer_entry_point(task);
+  const tasks::Extraction extraction =
+      request.raw_answer ? tasks::extract_code(request.text, entry) : tasks::take_candidate(request.text);
+  if (const auto* failure = std::get_if<tasks::ExtractionFailure>(&extraction)) {
+    verdict.candidate_sha256 = sha256_hex(request.text);
+    verdict.conclude(reason_from_id(tasks::problem_id(failure->problem)).value_or(Reason::kNoCode), failure->message);
+    verdict.cost["extract"] = seconds_since(start);
+    return {};
+  }
+  const auto& extracted = std::get<tasks::ExtractedCode>(extraction);
+  verdict.candidate_sha256 = sha256_hex(extracted.code);
+  verdict.notes = extracted.notes;
+  auto parsed = syntax::parse(extracted.code);
+  if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) {
+    verdict.conclude(reason_for(*failure), "line " + std::to_string(failure->line) + ", column " + std::to_string(failure->column) + ": " + failure->message);
+    verdict.cost["extract"] = seconds_since(start);
+    return {};
+  }
+  verdict.cost["extract"] = seconds_since(start);
+  if (skip_rules) {
+    verdict.notes.emplace_back("The rules were skipped: whatever comes out, this is no verdict to train on.");
+    return {.passed = true, .code = extracted.code};
+  }
+  const auto rules_start = Clock::now();
+  const bool module = task.kind == tasks::TaskKind::kModule;
+  const rules::Report report = rules::check(std::get<syntax::Module>(parsed),
+                                            {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded());
+  for (const rules::Finding& finding : report.findings) {
+    verdict.findings.push_back({finding.rule, std::string(rules::level_name(finding.level)), finding.line, finding.column, finding.message});
+  }
+  verdict.cost["rules"] = seconds_since(rules_start);
+  if (!report.entry_found) {
+    verdict.conclude(Reason::kEntryMissing, "the code defines no `" + entry + "` at its top level");
+    return {};
+  }
+  for (const rules::Finding& finding : report.findings) {
+    if (finding.level != rules::Level::kReject) continue;
+    verdict.conclude_by_rule(finding.rule, "line " + std::to_string(finding.line) + ": " + finding.message);
+    return {};
+  }
+  verdict.is_triton = true;
+  return {.passed = true, .code = extracted.code};
+}
+
+}  // namespace autotriton::verify

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "execution/fork_server.h"
+#include "tasks/task.h"
+#include "verify/oracle_client.h"
+#include "verify/verdict.h"
+
+/// The verifier: a task and an answer in, a verdict out.
+///
+///     execution::ForkServer server({...});
+///     Verifier verifier(server, {.trials = 5});
+///     const Verdict verdict = verifier.verify({.task = task, .text = code});
+namespace autotriton::verify {
+
+/// Seconds that a stage may take, whole answer.
+struct Budgets {
+  double load = 20;
+  double run = 60;
+  double compile = 90;
+  double authorship = 60;
+  double oracle = 30;  ///< One run of the reference.
+
+  /// Sets one by its name. False if there is no such stage.
+  bool set(std::string_view stage, double seconds);
+  static std::string names();  ///< "load, run, …", for messages.
+};
+
+struct VerifyOptions {
+  std::optional<std::uint64_t> seed;  ///< For replay; else from the system's random source, anew for each answer.
+  int trials = 5;
+  Shapes shapes = Shapes::kBoth;
+  int capability = 90;                ///< Of the GPU that is compiled for: 80, 90 …
+  Budgets budgets;
+  bool require_sandbox = false;
+  bool skip_rules = false;            ///< Only for testing the sandbox: hostile code then reaches it.
+  std::filesystem::path keep;         ///< Where what a replay needs is written; empty for nowhere.
+  std::int64_t max_elements = 60'000; ///< Inputs, outputs and weights that the interpreter is asked to handle.
+};
+
+struct VerifyRequest {
+  std::string id;
+  std::shared_ptr<const tasks::Task> task;
+  std::string text;
+  bool raw_answer = false;  ///< `text` is a model's reply, from which code is extracted first.
+};
+
+/// Verifies one answer after the other; keeps the oracle while the task stays the same. Not thread-safe: one a thread.
+class Verifier {
+ public:
+  Verifier(execution::ForkServer& server, VerifyOptions options);
+  Verifier(Verifier&&) noexcept;
+  ~Verifier();
+
+  /// Whatever the request holds is a verdict, a fault of ours too. Throws UserError only where the set-up is wrong (no
+  /// Python, no way to confine, no memory files left).
+  Verdict verify(const VerifyRequest& request);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The static half alone: extraction and rules, no process started. An answer that passes has grade static and reason
+/// all-evidence is not given: the outcome is inconclusive until it ran.
+struct StaticResult {
+  bool passed = false;
+  std::string code;
+};
+StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict);
+
+}  // namespace autotriton::verify

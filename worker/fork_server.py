@@ -1,0 +1,221 @@
+"""The warm fork server: imports torch and triton once, then forks a confined process for each job.
+
+One zygote imports torch and forks three servers: `oracle` (torch only), `interpret` (Triton's interpreter) and
+`compile` (Triton's compiler). Interpreting changes triton for good, so the last two cannot share a process. Each server
+takes jobs from its own socket; a job is a channel, a status socket and a pipe for its output. A server never compiles
+or imports anything of a job: it forks, and the child does.
+
+A job's life:  server ─fork─► keeper (enters namespaces, reports the job's pidfd, waits) ─fork─► the job itself
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1", NUMEXPR_NUM_THREADS="1")
+
+import torch  # noqa: E402  (after the environment that tells it to stay on one thread)
+
+from protocol import Channel, PeerClosed, Record  # noqa: E402
+
+
+class Limits(ctypes.Structure):
+    """Twin of AutotritonLimits (src/execution/confine.h)."""
+
+    _fields_ = [
+        ("address_space_bytes", ctypes.c_uint64),
+        ("file_bytes", ctypes.c_uint64),
+        ("tmp_bytes", ctypes.c_uint64),
+        ("cpu_seconds", ctypes.c_uint64),
+        ("processes", ctypes.c_uint32),
+        ("open_files", ctypes.c_uint32),
+        ("allow_exec", ctypes.c_uint32),
+    ]
+
+
+class Report(ctypes.Structure):
+    """Twin of AutotritonConfineReport."""
+
+    _fields_ = [("obtained", ctypes.c_uint32), ("missing", ctypes.c_uint32), ("message", ctypes.c_char * 256)]
+
+
+WORKER_FAULT = 86  # Exit code of a job in which our own code failed; src/verify/candidate_client.cpp knows it.
+
+
+def thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+class Server:
+    def __init__(self, mode: str, jobs: socket.socket, confine: Any) -> None:
+        self.mode = mode
+        self.jobs = Channel(jobs)
+        self.confine = confine
+
+    def warm(self) -> None:
+        """Imports what every job needs, so that a fork has it; `import` is safe to share, running is not."""
+        if self.mode == "oracle":
+            import oracle  # noqa: F401
+        elif self.mode == "interpret":
+            os.environ["TRITON_INTERPRET"] = "1"
+            import interpreter_mends
+
+            interpreter_mends.install()
+            import run_candidate  # noqa: F401
+        else:
+            os.environ.pop("TRITON_INTERPRET", None)
+            import compile_launches  # noqa: F401
+            import run_candidate  # noqa: F401
+            import triton.compiler  # noqa: F401
+
+            with torch.device("meta"):  # Shape-only tensors are Python code that is imported at first use.
+                torch.empty_like(torch.empty(2, 3)).contiguous().view(-1).to(torch.float16)
+        if self.mode != "oracle":
+            from triton.language.extra import libdevice  # noqa: F401
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Keepers are reaped by the kernel; the front hears from them directly.
+        self.warm()
+        gc.collect()
+        gc.freeze()
+        self.jobs.send({"type": "ready", "mode": self.mode, "torch": torch.__version__, "pid": os.getpid()})
+        while True:
+            try:
+                job, descriptors = self.jobs.receive()
+            except PeerClosed:
+                return
+            threads = thread_count()
+            if threads != 1:
+                raise RuntimeError(f"the {self.mode} server has {threads} threads; a fork would hang")
+            if os.fork() == 0:
+                keep(self.mode, job, descriptors, self.confine)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def keep(mode: str, job: Record, descriptors: list[int], confine: Any) -> NoReturn:
+    """The keeper: makes the namespaces, starts the job in them, reports how it began and how it ended."""
+    channel, status, output = descriptors
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        limits = Limits(**job["limits"])
+        report = Report()
+        confine.autotriton_confine_namespaces(ctypes.byref(limits), ctypes.byref(report))
+        go_read, go_write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(go_write)
+            start_job(mode, job, channel, output, go_read, limits, report, confine)
+        os.close(go_read)
+        os.close(channel)
+        os.close(output)
+        status_channel = Channel(socket.socket(fileno=status))
+        pidfd = os.pidfd_open(pid)
+        status_channel.send({"type": "started", "obtained": report.obtained, "missing": report.missing, "message": report.message.decode()}, [pidfd])
+        os.write(go_write, b"g")
+        os.close(go_write)
+        _, wait_status, usage = os.wait4(pid, 0)
+        ended = {"type": "ended", "signal": 0, "code": 0, "max_rss_bytes": usage.ru_maxrss * 1024, "cpu_seconds": usage.ru_utime + usage.ru_stime}
+        if os.WIFSIGNALED(wait_status):
+            ended["signal"] = os.WTERMSIG(wait_status)
+        else:
+            ended["code"] = os.waitstatus_to_exitcode(wait_status)
+        status_channel.send(ended)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def start_job(mode: str, job: Record, channel: int, output: int, go: int, limits: Limits, report: Report, confine: Any) -> NoReturn:
+    """The job: closes what is not its own, gives up what it does not need, and serves the front."""
+    code = WORKER_FAULT
+    try:
+        os.read(go, 1)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        null = os.open("/dev/null", os.O_RDONLY)
+        os.dup2(null, 0)
+        os.dup2(channel, 3)
+        os.closerange(4, 4096)
+        connection = socket.socket(fileno=3)
+        os.set_inheritable(3, False)
+        folder = os.path.join("/job" if os.path.isdir("/job") else "/tmp", f"job-{os.getpid()}")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.environ.update(HOME=folder, TMPDIR=folder, TRITON_CACHE_DIR=os.path.join(folder, "triton"), TRITON_HOME=folder)
+        os.chdir(folder)
+        confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
+        gc.enable()
+        peer = Channel(connection)
+        peer.send({"type": "confined", "obtained": report.obtained, "missing": report.missing, "message": report.message.decode()})
+        if mode == "oracle":
+            import oracle
+
+            oracle.serve(peer)
+        else:
+            import run_candidate
+            import virtual_cuda
+
+            virtual_cuda.install(virtual_cuda.Target(int(job["capability"])))
+            run_candidate.Session(peer, mode, int(job["capability"]), folder).serve()
+        code = 0
+    except BaseException:  # noqa: BLE001 - the traceback goes to the job's output, where the front keeps its tail
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Fork server for confined jobs; started by the front, not by hand.")
+    parser.add_argument("--confine", required=True, help="path of libautotriton_confine.so")
+    for mode in ("oracle", "interpret", "compile"):
+        parser.add_argument(f"--{mode}", type=int, required=True, metavar="FD", help=f"socket of the {mode} server")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    torch.empty(8).normal_().sum()  # First-use initialisation happens once, here.
+    confine = ctypes.CDLL(options.confine)
+    sockets = {mode: socket.socket(fileno=getattr(options, mode)) for mode in ("oracle", "interpret", "compile")}
+    if thread_count() != 1:
+        raise RuntimeError("more than one thread before the first fork")
+    children = {}
+    for mode, own in sockets.items():
+        pid = os.fork()
+        if pid == 0:
+            for other in sockets.values():
+                if other is not own:
+                    other.close()
+            code = 1
+            try:
+                Server(mode, own, confine).serve()
+                code = 0
+            except BaseException:  # noqa: BLE001
+                import traceback
+
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children[pid] = mode
+    for own in sockets.values():
+        own.close()
+    code = 0
+    while children:  # When one server ends, all do: the front starts a new set.
+        pid, status = os.wait()
+        mode = children.pop(pid, "")
+        if mode:
+            code = max(code, abs(os.waitstatus_to_exitcode(status)))
+            for other in children:
+                os.kill(other, signal.SIGKILL)
+    return min(code, 255)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Input values that a kernel cannot expect: scaled, shifted, heavy-tailed, with many zeros.
+
+Every variant maps equal values to equal values, so that structure survives: symmetric, triangular and repeated inputs
+stay what they are. Inputs whose values mean something (probabilities, masks, labels, one-hot rows) are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def _scaled(x: torch.Tensor) -> torch.Tensor:
+    return x * 4.0
+
+
+def _shifted(x: torch.Tensor) -> torch.Tensor:
+    """Signed where the input was not, off-centre where it was; exact zeros (padding, triangles) stay zero."""
+    shift = -float(x.mean()) if float(x.min()) >= 0.0 else 0.75 * float(x.std()) if x.numel() > 1 else 0.5
+    return torch.where(x == 0, x, x + shift)
+
+
+def _heavy(x: torch.Tensor) -> torch.Tensor:
+    """Cubes the values at unit scale: a few are then tens of times the typical one."""
+    scale = float(x.square().mean().sqrt())
+    if scale == 0.0:
+        return x
+    return (x / scale).pow(3) * scale
+
+
+def _zeros(x: torch.Tensor) -> torch.Tensor:
+    """Zeroes the smaller half by magnitude, which also makes ties."""
+    return torch.where(x.abs() <= x.abs().median(), torch.zeros_like(x), x)
+
+
+VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "scaled": _scaled,
+    "shifted": _shifted,
+    "heavy-tailed": _heavy,
+    "half-zero": _zeros,
+}
+
+
+def has_meaning(x: torch.Tensor) -> bool:
+    """Whether the values look chosen: few distinct ones, not finite, or rows that sum to one."""
+    if x.numel() == 0 or not bool(torch.isfinite(x).all()):
+        return True
+    sample = x.flatten()[:4096].double()
+    if x.numel() > 8 and torch.unique(sample).numel() <= 3:
+        return True
+    if float(x.min()) >= 0.0:
+        for dim in range(x.dim()):
+            if x.shape[dim] > 1 and bool(((x.double().sum(dim) - 1.0).abs() < 1e-2).all()):
+                return True
+    return False
+
+
+def apply(name: str, value: Any) -> Any:
+    """`value` with the variant `name` applied to each floating tensor in it."""
+    if name == "plain":
+        return value
+    if isinstance(value, torch.Tensor):
+        if value.dtype not in _FLOATS or has_meaning(value):
+            return value
+        changed = VARIANTS[name](value.float() if value.dtype != torch.float64 else value).to(value.dtype)
+        if changed.stride() == value.stride():
+            return changed
+        kept = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype)
+        if any(step == 0 for step in value.stride()):  # An expanded input: several indices are one value.
+            return torch.as_strided(changed.contiguous(), tuple(value.shape), value.contiguous().stride())
+        return kept.copy_(changed)
+    if isinstance(value, (list, tuple)):
+        items = [apply(name, item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {key: apply(name, item) for key, item in value.items()}
+    return value

@@ -1,0 +1,390 @@
+"""Runs one answer in its own confined process, in one of two modes: `interpret` (numbers) or `compile` (a real compile).
+
+The front asks, one record at a time: `load` the source, `construct` the module with the reference's weights, `run` the
+entry point on inputs from a memory file and write the outputs into another. Nothing that this process says is believed
+but that a phase has ended: outputs are compared elsewhere, byte by byte.
+
+By hand:  python3 worker/run_candidate.py answer.py problem.py     interprets the answer once on the problem's inputs
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import os
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+import virtual_cuda
+from observers import HostReads, Observer, state_tensors, tensors_of
+from protocol import Channel, PeerClosed, ProtocolError, Record, TensorReader, TensorWriter, Unsupported, decode_value, encode_value
+from reference_task import plain_structure, randomise_initialisers, state_of
+
+MODULE_NAME = "answer"
+PROGRESS_SECONDS = 0.25
+
+
+class Failure(Exception):
+    """The answer failed in a phase; `record` tells the front how."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record["message"])
+        self.record = record
+
+
+def failure_record(phase: str, error: BaseException, path: str) -> Record:
+    """What happened, and the last line of the answer that it passed through."""
+    kind = "exception"
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    if any(type(item).__name__ == "InterpreterGap" for item in chain):
+        kind = "gap"
+    elif isinstance(error, SystemExit):
+        kind = "exit"
+    elif isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate memory" in str(error):
+        kind = "memory"
+    elif isinstance(error, Unsupported):
+        kind = "unsupported"
+    line = 0
+    for item in chain:
+        for frame in traceback.extract_tb(item.__traceback__):
+            if frame.filename == path and frame.lineno:
+                line = frame.lineno
+        if line:
+            break
+    if line == 0 and isinstance(error, SyntaxError):
+        line = error.lineno or 0
+    message = f"{type(error).__name__}: {error}"
+    return {"type": "failed", "phase": phase, "kind": kind, "exception": type(error).__name__, "message": message[:1500], "line": line}
+
+
+class Candidate:
+    """The answer's module and what its entry point is."""
+
+    def __init__(self, path: str, entry: str, kind: str) -> None:
+        self.path = path
+        self.entry = entry
+        self.kind = kind
+        self.module: types.ModuleType | None = None
+        self.callable: Callable[..., Any] | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (Failure, PeerClosed, ProtocolError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of the answer included
+            raise Failure(failure_record(name, error, self.path)) from None
+
+    def load(self) -> None:
+        with self.phase("load"):
+            spec = importlib.util.spec_from_file_location(MODULE_NAME, self.path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[MODULE_NAME] = module
+            spec.loader.exec_module(module)
+            self.module = module
+            found = getattr(module, self.entry, None)
+            if not callable(found):
+                raise NameError(f"the answer defines no `{self.entry}`")
+            self.callable = found if self.kind == "function" else None
+
+    def construct(self, arguments: list[Any], seed: int, evaluation: bool) -> torch.nn.Module | None:
+        with self.phase("construct"):
+            if self.kind == "function":
+                return None
+            torch.manual_seed(seed)
+            made = getattr(self.module, self.entry)(*arguments)
+            if not callable(made):
+                raise TypeError(f"`{self.entry}(...)` cannot be called")
+            if evaluation and isinstance(made, torch.nn.Module):
+                made.eval()
+            self.callable = made
+            return made if isinstance(made, torch.nn.Module) else None
+
+
+def load_weights(model: torch.nn.Module, weights: list[tuple[str, torch.Tensor, bool]]) -> Record:
+    """Copies the reference's weights in: by name, else by unique shape and order. What is left relies on equal seeds.
+
+    `weights` holds (name, value, was constant before it was redrawn). Returns how it went, with the reference's names that
+    found no counterpart."""
+    own = dict(state_of(model))
+    left: list[tuple[str, torch.Tensor, bool]] = []
+    used: set[str] = set()
+    by_name = by_shape = 0
+    with torch.no_grad():
+        for name, value, constant in weights:
+            target = own.get(name)
+            if target is not None and target.shape == value.shape:
+                target.copy_(value)
+                used.add(name)
+                by_name += 1
+            else:
+                left.append((name, value, constant))
+        remaining = [(name, tensor) for name, tensor in own.items() if name not in used]
+        unmatched: list[Record] = []
+        for shape in dict.fromkeys(tuple(value.shape) for _, value, _ in left):
+            mine = [tensor for _, tensor in remaining if tuple(tensor.shape) == shape]
+            theirs = [item for item in left if tuple(item[1].shape) == shape]
+            if len(mine) == len(theirs):
+                for tensor, (_, value, _) in zip(mine, theirs):
+                    tensor.copy_(value)
+                by_shape += len(theirs)
+            else:
+                unmatched += [{"name": name, "constant": constant} for name, _, constant in theirs]
+    return {"type": "constructed", "by_name": by_name, "by_shape": by_shape, "unmatched": unmatched, "own": len(own)}
+
+
+class Session:
+    """Answers the front's requests about one answer."""
+
+    def __init__(self, channel: Channel, mode: str, capability: int, folder: str) -> None:
+        self.channel = channel
+        self.mode = mode
+        self.folder = folder
+        self.target = virtual_cuda.Target(capability)
+        self.observer = Observer() if mode == "interpret" else None
+        self.compiler: Any = None
+        self.candidate: Candidate | None = None
+        self.model: torch.nn.Module | None = None
+        self.weights: list[tuple[str, torch.Tensor, bool]] = []
+        self.kept: dict[int, torch.Tensor] = {}
+        self.virtual_cuda = virtual_cuda.VirtualCuda()
+        self._last_progress = 0.0
+        if mode == "interpret":
+            self._install_interpreter()
+        else:
+            import compile_launches
+
+            self.compiler = compile_launches.Compiler(capability)
+            self.compiler.install()
+
+    def _install_interpreter(self) -> None:
+        import interpreter_mends
+        from triton.runtime import interpreter as ti
+
+        observer = self.observer
+        assert observer is not None
+
+        def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+            if warmup:
+                return
+            executor = interpreter_mends.GridRun(function.rewrite(), function.fn, function.arg_names, grid, function.pre_run_hooks)
+            observer.launch(function.fn.__name__, (args, kwargs), lambda: executor(*args, **kwargs))
+
+        interpreted: Any = ti.InterpretedFunction
+        interpreted.run = run
+        interpreter_mends.GridRun.on_program = self._progress
+
+    def _progress(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_SECONDS:
+            self._last_progress = now
+            self.channel.send({"type": "progress", "done": done, "total": total})
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def load(self, request: Record) -> Record:
+        path = os.path.join(self.folder, f"{MODULE_NAME}.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(request["source"])
+        self.candidate = Candidate(path, request["entry"], request["kind"])
+        randomise_initialisers()
+        self.candidate.load()
+        return {"type": "loaded"}
+
+    def construct(self, request: Record, descriptors: list[int]) -> Record:
+        candidate = self._candidate()
+        if self.mode == "compile" and request.get("meta"):
+            self.virtual_cuda.device = torch.device("meta")
+            arguments = [self._meta_value(spec) for spec in request["arguments"]]
+            with torch.device("meta"):
+                self.model = candidate.construct(arguments, int(request["seed"]), bool(request["evaluation"]))
+            return {"type": "constructed", "by_name": 0, "by_shape": 0, "unmatched": [], "own": 0}
+        self.virtual_cuda.device = virtual_cuda.CPU
+        reader = TensorReader(descriptors[0])
+        arguments = [decode_value(spec, reader) for spec in request["arguments"]]
+        self.weights = [(w["name"], reader.read(w["tensor"]), bool(w["constant"])) for w in request["weights"]]
+        reader.close()
+        self.model = candidate.construct(arguments, int(request["seed"]), bool(request["evaluation"]))
+        return self._set_weights()
+
+    def _set_weights(self) -> Record:
+        if self.model is None:
+            unmatched = [{"name": name, "constant": constant} for name, _, constant in self.weights]
+            return {"type": "constructed", "by_name": 0, "by_shape": 0, "unmatched": unmatched, "own": 0}
+        return load_weights(self.model, self.weights)
+
+    def run(self, request: Record, descriptors: list[int]) -> Record:
+        candidate = self._candidate()
+        observer = self.observer
+        assert observer is not None and candidate.callable is not None
+        reader = TensorReader(descriptors[0])
+        inputs = [self._input(spec, reader, index) for index, spec in enumerate(request["arguments"])]
+        reader.close()
+        before = [(tensor, digest_of(tensor)) for tensor in tensors_of(inputs)]
+        if self.model is not None:
+            load_weights(self.model, self.weights)  # A module may change its buffers; each trial starts from the same.
+        import interpreter_mends
+
+        choice = interpreter_mends.AutotuneChoice
+        choice.index, choice.used = int(request["config"]), []
+        observer.begin(inputs, state_tensors([self.model, candidate.callable, vars(self._module())]))
+        torch.manual_seed(int(request["seed"]))
+        with candidate.phase("run"):
+            try:
+                outputs = plain_structure(candidate.callable(*inputs))
+                observer.end(outputs)
+            finally:
+                observer.abandon()
+        with candidate.phase("outputs"):
+            writer = TensorWriter()
+            spec = encode_value(map_outputs(outputs), writer)
+            changed = [digest_of(tensor) != digest for tensor, digest in before]
+            after = [encode_value(value, writer) for value in inputs] if any(changed) else None
+            writer.write_into(descriptors[1], int(request["capacity"]))
+        storages = {tensor.untyped_storage().data_ptr(): index for index, (tensor, _) in enumerate(before) if tensor.numel()}
+        aliases = sorted(
+            {storages[key] for tensor in tensors_of(outputs) if tensor.numel() and (key := tensor.untyped_storage().data_ptr()) in storages}
+        )
+        return {
+            "type": "ran",
+            "outputs": spec,
+            "inputs_after": {"k": "list", "v": after} if after is not None else None,
+            "aliases": aliases,
+            "launches": [{"kernel": launch.kernel, "count": launch.count, "grid": list(launch.grid)} for launch in observer.launches.values()],
+            "violations": observer.violations,
+            "torch_ops": observer.torch_ops,
+            "configs": choice.most_configs,
+            "config": "; ".join(choice.used[:4]),
+        }
+
+    def _input(self, spec: Record, reader: TensorReader, index: int) -> Any:
+        """A top-level tensor of the same form as the last trial's is written over it: same address, other values."""
+        if spec["k"] != "tensor":
+            return decode_value(spec, reader)
+        kept = self.kept.get(index)
+        tensor = reader.read(spec, kept)
+        flat = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
+        self.kept[index] = flat
+        return tensor
+
+    def compile(self, request: Record) -> Record:
+        """Runs the entry point with every launch compiled instead of run; tensors have no or empty memory."""
+        candidate = self._candidate()
+        assert candidate.callable is not None
+        inputs = [self._meta_value(spec) if request.get("meta") else empty_value(spec) for spec in request["arguments"]]
+        error = ""
+        line = 0
+        exception = ""
+        try:
+            with candidate.phase("run"):
+                if request.get("meta"):
+                    with torch.device("meta"):
+                        candidate.callable(*inputs)
+                else:
+                    candidate.callable(*inputs)
+        except Failure as failure:
+            error, line, exception = failure.record["message"], failure.record["line"], failure.record["exception"]
+        return {
+            "type": "compiled",
+            "kernels": [dataclasses.asdict(result) for result in self.compiler.results],
+            "launched": self.compiler.launched,
+            "error": error,
+            "exception": exception,
+            "line": line,
+        }
+
+    def _meta_value(self, spec: Record) -> Any:
+        if spec["k"] == "tensor":
+            with torch.device("meta"):
+                return torch.empty_strided(tuple(spec["shape"]), tuple(spec["stride"]), dtype=getattr(torch, spec["dtype"]))
+        if spec["k"] in ("list", "tuple"):
+            items = [self._meta_value(item) for item in spec["v"]]
+            return items if spec["k"] == "list" else tuple(items)
+        return decode_plain(spec)
+
+    def _candidate(self) -> Candidate:
+        if self.candidate is None:
+            raise ProtocolError("no answer is loaded")
+        return self.candidate
+
+    def _module(self) -> types.ModuleType:
+        module = self._candidate().module
+        assert module is not None
+        return module
+
+    def serve(self) -> None:
+        modes = ExitStack()
+        with modes, torch.no_grad():
+            modes.enter_context(self.virtual_cuda)
+            if self.observer is not None:
+                modes.enter_context(HostReads(self.observer))
+                modes.enter_context(self.observer)
+            while True:
+                try:
+                    request, descriptors = self.channel.receive()
+                except PeerClosed:
+                    return
+                try:
+                    kind = request["type"]
+                    if kind == "load":
+                        reply = self.load(request)
+                    elif kind == "construct":
+                        reply = self.construct(request, descriptors)
+                    elif kind == "run":
+                        reply = self.run(request, descriptors)
+                    elif kind == "compile":
+                        reply = self.compile(request)
+                    else:
+                        raise ProtocolError(f"unknown request {kind!r}")
+                except Failure as failure:
+                    reply = failure.record
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                self.channel.send(reply)
+
+
+def digest_of(tensor: torch.Tensor) -> bytes:
+    import ctypes
+
+    storage = tensor.untyped_storage()
+    size = storage.nbytes()
+    return hashlib.blake2b((ctypes.c_char * size).from_address(storage.data_ptr()) if size else b"", digest_size=16).digest()
+
+
+def map_outputs(outputs: Any) -> Any:
+    """Outputs as plain contiguous tensors; any other class is refused by `encode_value`."""
+    if type(outputs) in (torch.Tensor, torch.nn.Parameter):
+        return outputs.detach().contiguous()
+    if isinstance(outputs, list):
+        return [map_outputs(item) for item in outputs]
+    if isinstance(outputs, tuple):
+        return tuple(map_outputs(item) for item in outputs)
+    if isinstance(outputs, dict):
+        return {key: map_outputs(item) for key, item in outputs.items()}
+    return outputs
+
+
+def decode_plain(spec: Record) -> Any:
+    return decode_value(spec, None)  # type: ignore[arg-type]  # No tensor is left below here.
+
+
+def empty_value(spec: Record) -> Any:
+    if spec["k"] == "tensor":
+        dtype = getattr(torch, spec["dtype"])
+        return torch.empty_strided(tuple(spec["shape"]), tuple(spec["stride"]), dtype=dtype).zero_()
+    if spec["k"] in ("list", "tuple"):
+        items = [empty_value(item) for item in spec["v"]]
+        return items if spec["k"] == "list" else tuple(items)
+    return decode_plain(spec)

@@ -1,0 +1,92 @@
+"""Scales a task down so that Triton's interpreter can run it.
+
+Sizes stand as integers in module-level assignments, `get_inputs` and `get_init_inputs`. One map is applied to equal
+integers in all of them (so that shapes stay consistent), lowering every number above a cap to that cap, and the cap
+walks down a ladder until inputs, outputs and parameters fit. Numbers below 5 are left alone: they are kernel sizes,
+strides, dims.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+SMALLEST_SCALED = 5
+LADDER = (64, 48, 32, 24, 16, 12, 8, 6, 5)
+ODD_LADDER = (37, 23, 13, 7, 5)
+_SIZE_FUNCTIONS = ("get_inputs", "get_init_inputs")
+_MAX_FOLDED = 1 << 40
+
+
+class _FoldIntegers(ast.NodeTransformer):
+    """Replaces arithmetic on integer literals by its result: `1024 * 16` is one size, not two."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        left, right = node.left, node.right
+        if not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
+            return node
+        if type(left.value) is not int or type(right.value) is not int:
+            return node
+        a, b = left.value, right.value
+        value: int | None = None
+        if isinstance(node.op, ast.Add):
+            value = a + b
+        elif isinstance(node.op, ast.Sub):
+            value = a - b
+        elif isinstance(node.op, ast.Mult):
+            value = a * b
+        elif isinstance(node.op, ast.FloorDiv) and b != 0:
+            value = a // b
+        elif isinstance(node.op, ast.Pow) and 0 <= b <= 40:
+            value = a**b
+        if value is None or abs(value) > _MAX_FOLDED:
+            return node
+        return ast.copy_location(ast.Constant(value), node)
+
+
+class _MapIntegers(ast.NodeTransformer):
+    def __init__(self, mapping: Callable[[int], int], changed: dict[int, int]) -> None:
+        self._mapping = mapping
+        self._changed = changed
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if type(node.value) is not int:
+            return node
+        value = self._mapping(node.value)
+        if value == node.value:
+            return node
+        self._changed[node.value] = value
+        return ast.copy_location(ast.Constant(value), node)
+
+
+def sizes(source: str) -> set[int]:
+    """The integers of 5 and more that scaling could change."""
+    found: dict[int, int] = {}
+    rewrite(source, lambda value: value - 1 if value >= SMALLEST_SCALED else value, found)
+    return set(found)
+
+
+def rewrite(source: str, mapping: Callable[[int], int], changed: dict[int, int]) -> str:
+    """`source` with `mapping` applied where sizes stand; `changed` receives each size and what it became."""
+    tree = _FoldIntegers().visit(ast.parse(source))
+    mapper = _MapIntegers(mapping, changed)
+    for index, node in enumerate(tree.body):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            node.value = mapper.visit(node.value)
+        elif isinstance(node, ast.FunctionDef) and node.name in _SIZE_FUNCTIONS:
+            tree.body[index] = mapper.visit(node)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def capped(cap: int) -> Callable[[int], int]:
+    return lambda value: value if value <= cap or value < SMALLEST_SCALED else cap
+
+
+def candidates(source: str, ladder: tuple[int, ...]) -> Iterator[tuple[int, str, dict[int, int]]]:
+    """Yields (cap, scaled source, changed sizes) from the largest cap down, leaving out caps that change nothing."""
+    for cap in ladder:
+        changed: dict[int, int] = {}
+        text = rewrite(source, capped(cap), changed)
+        if changed:
+            yield cap, text, changed

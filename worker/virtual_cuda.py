@@ -1,0 +1,159 @@
+"""Lets code that says "cuda" run on a machine without a GPU.
+
+Tensors live on the CPU and answer `cuda:0`; calls that name a CUDA device are mapped to the CPU; `torch.cuda` answers
+for the target GPU. Reading the device is honest and common, so it must work and must not be refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+CUDA = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+
+class Target:
+    """What `torch.cuda` says of the GPU that is compiled for."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = divmod(capability, 10)
+        self.shared_bytes = {80: 166912, 86: 101376, 87: 166912, 89: 101376, 90: 232448, 100: 232448, 120: 101376}.get(
+            capability, 101376
+        )
+        names = {80: "NVIDIA A100", 86: "NVIDIA A10", 89: "NVIDIA L40S", 90: "NVIDIA H200", 100: "NVIDIA B200"}
+        self.name = names.get(capability, f"NVIDIA GPU sm_{capability}")
+        self.multiprocessors = {80: 108, 86: 72, 89: 142, 90: 132, 100: 148}.get(capability, 64)
+
+    def properties(self) -> types.SimpleNamespace:
+        return types.SimpleNamespace(
+            name=self.name,
+            major=self.capability[0],
+            minor=self.capability[1],
+            total_memory=80 << 30,
+            multi_processor_count=self.multiprocessors,
+            warp_size=32,
+            max_threads_per_multi_processor=2048,
+            max_threads_per_block=1024,
+            regs_per_multiprocessor=65536,
+            shared_memory_per_block=49152,
+            shared_memory_per_block_optin=self.shared_bytes,
+            shared_memory_per_multiprocessor=self.shared_bytes + 1024,
+            L2_cache_size=50 << 20,
+            gcnArchName="",
+            is_integrated=False,
+            is_multi_gpu_board=False,
+        )
+
+
+def _is_cuda_device(value: Any) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+
+class VirtualCuda(TorchFunctionMode):
+    """Maps CUDA devices in arguments of torch calls to `device`: the CPU, or `meta` where only shapes matter."""
+
+    def __init__(self, device: torch.device = CPU) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.cuda or (func is torch.Tensor.cpu and self.device.type == "meta"):
+            return args[0]
+        if kwargs:
+            kwargs = {
+                key: self.device if _is_cuda_device(value) else value
+                for key, value in kwargs.items()
+                if not (key == "pin_memory" and value)
+            }
+            if type(kwargs.get("device")) is int:
+                kwargs["device"] = self.device
+        if any(_is_cuda_device(value) for value in args):
+            args = tuple(self.device if _is_cuda_device(value) else value for value in args)
+        return func(*args, **(kwargs or {}))
+
+
+class _Nothing:
+    """A context, stream or event that does nothing, for code that only wants to name the device or time itself."""
+
+    cuda_stream = 0
+    device = CUDA
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(self, *exception: Any) -> bool:
+        return False
+
+    def _none(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+    record = wait = wait_event = wait_stream = synchronize = record_event = _none
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, end: Any) -> float:
+        return 0.0
+
+
+def _asked_by_torch() -> bool:
+    """Whether torch's own Python code reads the property: it needs the truth."""
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch")
+
+
+def install(target: Target) -> None:
+    """Patches this process for good; push a `VirtualCuda()` mode around code that should see the virtual GPU."""
+    cuda: Any = torch.cuda
+    tensor: Any = torch.Tensor
+    answers: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": lambda: None,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device=None: None,
+        "get_device_properties": lambda device=None: target.properties(),
+        "get_device_capability": lambda device=None: target.capability,
+        "get_device_name": lambda device=None: target.name,
+        "get_arch_list": lambda: [f"sm_{target.capability[0]}{target.capability[1]}"],
+        "is_bf16_supported": lambda including_emulation=True: target.capability[0] >= 8,
+        "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "mem_get_info": lambda device=None: (80 << 30, 80 << 30),
+        "memory_allocated": lambda device=None: 0,
+        "max_memory_allocated": lambda device=None: 0,
+        "memory_reserved": lambda device=None: 0,
+        "reset_peak_memory_stats": lambda device=None: None,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+        "current_stream": lambda device=None: _Nothing(),
+        "default_stream": lambda device=None: _Nothing(),
+        "_lazy_init": lambda: None,
+    }
+    for name, answer in answers.items():
+        setattr(cuda, name, answer)
+    for name in ("device", "Stream", "Event", "stream", "device_of"):
+        setattr(cuda, name, _Nothing)
+    real_device, real_is_cuda = tensor.device, tensor.is_cuda
+
+    def device(self: torch.Tensor) -> torch.device:
+        return real_device.__get__(self) if _asked_by_torch() else CUDA
+
+    def is_cuda(self: torch.Tensor) -> bool:
+        return real_is_cuda.__get__(self) if _asked_by_torch() else True
+
+    tensor.device, tensor.is_cuda = property(device), property(is_cuda)
+    tensor.get_device = lambda self: 0
