@@ -45,7 +45,8 @@ def read_room(folder: Path) -> Room:
             elif keyword == "PUBLIC_HEADERS":
                 room.public_headers.add(word)
     for word in re.findall(r"autotriton::(\w+)", re.sub(r"autotriton_library\([^)]*\)", "", text)):
-        room.deps.append(word)  # A program's target_link_libraries.
+        if word != room.name:
+            room.deps.append(word)  # A program's target_link_libraries.
     return room
 
 

@@ -26,7 +26,7 @@ CLEAN = {
     "src/low/low.cpp": '#include "low/low.h"\n#include "low/hidden.h"\n#include <nlohmann/json.hpp>\n',
     "src/middle/CMakeLists.txt": "autotriton_library(middle PUBLIC_HEADERS m.h DEPS autotriton::low)",
     "src/middle/m.h": '#include "low/low.h"\n',
-    "src/high/CMakeLists.txt": "add_executable(x h.cpp)\ntarget_link_libraries(x PRIVATE autotriton::middle)\n",
+    "src/high/CMakeLists.txt": "autotriton_library(high SOURCES h.cpp)\nadd_executable(x h.cpp)\ntarget_link_libraries(x autotriton::high autotriton::middle)\n",
     "src/high/h.cpp": '#include "low/low.h"  // Through middle.\n',
 }
 
