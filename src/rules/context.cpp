@@ -1,6 +1,7 @@
 #include "rules/context.h"
 
 #include <algorithm>
+#include <set>
 
 namespace autotriton::rules {
 
@@ -9,6 +10,12 @@ using syntax::kNoNode;
 using syntax::NodeId;
 using syntax::Value;
 using syntax::ValueKind;
+
+namespace {
+
+constexpr int kMaxFindings = 50;
+
+}  // namespace
 
 Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list)
     : module(parsed),
@@ -63,13 +70,13 @@ void Context::find_launched() {
       pending.push_back(launch.jit_function);
     }
   }
+  std::set<NodeId> met;
   while (!pending.empty()) {
     const NodeId function = pending.back();
     pending.pop_back();
-    if (std::ranges::find(launched, function) != launched.end()) continue;
+    if (!met.insert(function).second) continue;
     launched.push_back(function);
-    for (const NodeId call : resolver.scopes().calls()) {
-      if (module[call].begin < module[function].begin || module[call].end > module[function].end) continue;
+    for (const NodeId call : resolver.scopes().calls_in(function)) {
       for (const NodeId part : {module.child(call, syntax::Field::kFunction), module.child(call, syntax::Field::kArguments)}) {
         // A jit function called, or handed over as a combine function.
         const auto note = [&](NodeId expression) {
@@ -91,6 +98,7 @@ void Context::find_launched() {
 }
 
 void Context::report(std::string_view rule, Level level, NodeId node, std::string message) {
+  if (++num_reported_[{rule, level}] > kMaxFindings) return;
   findings.push_back({.rule = std::string(rule),
                       .level = level,
                       .line = node == kNoNode ? 1 : module.line(node),
@@ -100,10 +108,7 @@ void Context::report(std::string_view rule, Level level, NodeId node, std::strin
 
 void Context::report_line(std::string_view rule, Level level, NodeId node, std::string message) {
   const int line = node == kNoNode ? 1 : module.line(node);
-  const bool is_known = std::ranges::any_of(findings, [&](const Finding& finding) {
-    return finding.rule == rule && finding.line == line && finding.level <= level;
-  });
-  if (!is_known) report(rule, level, node, std::move(message));
+  if (reported_lines_.emplace(rule, level, line).second) report(rule, level, node, std::move(message));
 }
 
 }  // namespace autotriton::rules

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "rules/rules.h"
@@ -28,12 +32,14 @@ struct Context {
   bool entry_found = false;
   std::vector<syntax::NodeId> launched;  ///< Jit functions that the path may launch, and those they call; in source order.
 
-  std::vector<Finding> findings;
+  std::vector<Finding> findings;  ///< At most kMaxFindings a rule and level: a person stops reading before.
   void report(std::string_view rule, Level level, syntax::NodeId node, std::string message);
   /// Reports once for each line and rule.
   void report_line(std::string_view rule, Level level, syntax::NodeId node, std::string message);
 
  private:
+  std::set<std::tuple<std::string_view, Level, int>> reported_lines_;
+  std::map<std::pair<std::string_view, Level>, int> num_reported_;
   void find_entry();
   void find_launched();
 };

@@ -219,11 +219,13 @@ class JitBodies {
   void check_memory() {
     bool loads = false;
     bool stores = false;
-    for (const NodeId call : resolver_.scopes().calls()) {
-      const bool is_inside = std::ranges::any_of(context_.launched, [&](NodeId function) {
-        return module_[function].begin <= module_[call].begin && module_[call].end <= module_[function].end;
-      });
-      if (!is_inside) continue;
+    std::set<NodeId> calls;
+    for (const NodeId function : context_.launched) {
+      const auto inside = resolver_.scopes().calls_in(function);
+      calls.insert(inside.begin(), inside.end());
+    }
+    for (const NodeId call : calls) {
+      if (loads && stores) break;
       const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
       std::string_view name;
       if (module_.kind(function) == Kind::kAttribute) name = module_.name_of(module_.child(function, Field::kAttribute));

@@ -16,7 +16,9 @@ using syntax::ValueKind;
 
 namespace {
 
-constexpr int kMaxSteps = 5'000;  // A question that costs more is answered with "not certain".
+constexpr int kMaxSteps = 2'000;          // A question that costs more is answered with "not certain",
+constexpr int kMaxTotalSteps = 400'000;  // and so are all once a file has cost that much.
+constexpr int kMaxDepth = 200;
 
 constexpr auto kTensorAttributes = std::to_array<std::string_view>({"shape", "is_cuda", "requires_grad", "layout"});
 constexpr auto kTensorMethods = std::to_array<std::string_view>(
@@ -44,10 +46,16 @@ TensorTypes::TensorTypes(syntax::Resolver& resolver, const Glue& glue)
 
 bool TensorTypes::is_tensor(NodeId expression) {
   if (!evidence_collected_) collect_evidence();
+  if (total_steps_ > kMaxTotalSteps) return false;
+  const auto known = known_.find(expression);
+  if (known != known_.end()) return known->second;
   steps_ = 0;
   num_grounds_ = 0;
   in_progress_.clear();
-  return judge(expression) && num_grounds_ > 0;
+  const bool result = judge(expression) && num_grounds_ > 0;
+  total_steps_ += steps_;
+  known_.emplace(expression, result);
+  return result;
 }
 
 void TensorTypes::collect_evidence() {
@@ -83,7 +91,14 @@ void TensorTypes::collect_evidence() {
 
 bool TensorTypes::judge(NodeId expression) {
   expression = module_.unwrap(expression);
-  if (expression == kNoNode || ++steps_ > kMaxSteps) return false;
+  if (expression == kNoNode || ++steps_ > kMaxSteps || depth_ >= kMaxDepth) return false;
+  ++depth_;
+  const bool result = judge_kind(expression);
+  --depth_;
+  return result;
+}
+
+bool TensorTypes::judge_kind(NodeId expression) {
   switch (module_.kind(expression)) {
     case Kind::kIdentifier:
       return judge_name(expression);
@@ -227,8 +242,8 @@ bool TensorTypes::judge_attribute(NodeId attribute) {
     }
     if (holder.kind != ValueKind::kInstance) continue;
     bool any = false;
-    for (const auto& store : resolver_.scopes().attribute_stores()) {
-      if (store.attribute != name || store.value == kNoNode) continue;
+    for (const auto& store : resolver_.scopes().attribute_stores(name)) {
+      if (store.value == kNoNode) continue;
       if (!in_progress_.insert(store.target).second) continue;
       const bool is_one = store.item == syntax::kWhole && judge(store.value);
       in_progress_.erase(store.target);

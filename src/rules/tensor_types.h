@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "rules/glue.h"
@@ -19,6 +20,7 @@ class TensorTypes {
   using Variable = std::pair<syntax::ScopeId, syntax::NameId>;
 
   bool judge(syntax::NodeId expression);
+  bool judge_kind(syntax::NodeId expression);
   bool judge_name(syntax::NodeId identifier);
   bool judge_binding(const syntax::Binding& binding);
   bool judge_parameter(const syntax::Binding& binding);
@@ -37,7 +39,10 @@ class TensorTypes {
   std::set<Variable> type_tested_;     // Parameters whose type the code itself asks for.
   bool evidence_collected_ = false;
   std::set<syntax::NodeId> in_progress_;
+  std::unordered_map<syntax::NodeId, bool> known_;
   int steps_ = 0;
+  int total_steps_ = 0;
+  int depth_ = 0;
   int num_grounds_ = 0;  // Facts that the judgement rests on; a name that depends on itself alone has none.
 };
 

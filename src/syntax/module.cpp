@@ -42,6 +42,13 @@ NodeId Module::unwrap(NodeId id) const {
   return id;
 }
 
+NodeId Module::after(NodeId id) const {
+  for (; id != kNoNode; id = nodes_[id].parent) {
+    if (nodes_[id].next != kNoNode) return nodes_[id].next;
+  }
+  return static_cast<NodeId>(nodes_.size());
+}
+
 NodeId Module::enclosing(NodeId id, Kind kind) const {
   while (id != kNoNode) {
     id = nodes_[id].parent;

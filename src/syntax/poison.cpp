@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 namespace autotriton::syntax {
@@ -77,11 +78,12 @@ std::string poison_stores(const Module& module, Poison poison) {
   const std::span<const NodeId> jit_functions = resolver.jit_functions();
   std::vector<std::pair<std::uint32_t, std::string_view>> insertions;
   const std::string_view suffix = poison == Poison::kNumber ? ")*0 - 13337)" : ")*0)";
-  for (const NodeId call : resolver.scopes().calls()) {
-    const bool is_in_jit = std::ranges::any_of(jit_functions, [&](NodeId function) {
-      return module[function].begin <= module[call].begin && module[call].end <= module[function].end;
-    });
-    if (!is_in_jit) continue;
+  std::set<NodeId> calls;
+  for (const NodeId function : jit_functions) {
+    const auto inside = resolver.scopes().calls_in(function);
+    calls.insert(inside.begin(), inside.end());
+  }
+  for (const NodeId call : calls) {
     const NodeId value = stored_value(resolver, call);
     if (value == kNoNode) continue;
     insertions.emplace_back(module[value].begin, "((");

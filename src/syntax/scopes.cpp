@@ -6,6 +6,8 @@
 namespace autotriton::syntax {
 namespace {
 
+std::uint64_t pair_key(ScopeId scope, NameId name) { return (std::uint64_t{scope} << 32) | name; }
+
 auto key_of(const Binding& binding) { return std::tuple(binding.scope, binding.name); }
 
 bool opens_scope(Kind kind) {
@@ -42,10 +44,12 @@ Scopes::Scopes(const Module& module) : module_(module) {
   open(ScopeKind::kModule, module.root(), kNoScope);
   if (module.num_nodes() != 0) visit_children(module.root(), 0);
   std::ranges::stable_sort(bindings_, {}, key_of);
+  std::ranges::sort(calls_);
 }
 
 ScopeId Scopes::open(ScopeKind kind, NodeId node, ScopeId parent) {
   scopes_.push_back({.kind = kind, .node = node, .parent = parent});
+  opened_.emplace(node, static_cast<ScopeId>(scopes_.size() - 1));
   return static_cast<ScopeId>(scopes_.size() - 1);
 }
 
@@ -55,17 +59,13 @@ std::uint32_t Scopes::add_import_path(std::string path) {
 }
 
 ScopeId Scopes::scope_opened_by(NodeId definition) const {
-  for (ScopeId id = 0; id < scopes_.size(); ++id) {
-    if (scopes_[id].node == definition) return id;
-  }
-  return kNoScope;
+  const auto found = opened_.find(definition);
+  return found == opened_.end() ? kNoScope : found->second;
 }
 
 void Scopes::bind(ScopeId scope, BindingKind kind, NodeId target, NodeId value, int item, std::uint32_t qualified) {
   const NameId name = module_[target].name;
-  for (const auto& [from, to] : redirected_) {
-    if (from == std::pair(scope, name)) scope = to;
-  }
+  if (const auto moved = redirected_.find(pair_key(scope, name)); moved != redirected_.end()) scope = moved->second;
   bindings_.push_back({.scope = scope,
                        .name = name,
                        .kind = kind,
@@ -111,11 +111,9 @@ void Scopes::bind_target(ScopeId scope, BindingKind kind, NodeId target, NodeId 
     case Kind::kAttribute: {
       const NodeId object = module_.unwrap(module_.child(target, Field::kObject));
       if (module_.kind(object) == Kind::kIdentifier) {
-        attribute_stores_.push_back({.object = module_[object].name,
-                                     .attribute = module_.name_of(module_.child(target, Field::kAttribute)),
-                                     .target = target,
-                                     .value = value,
-                                     .item = item});
+        const std::string_view attribute = module_.name_of(module_.child(target, Field::kAttribute));
+        attribute_stores_[attribute].push_back(
+            {.object = module_[object].name, .attribute = attribute, .target = target, .value = value, .item = item});
       }
       return;
     }
@@ -199,12 +197,12 @@ void Scopes::visit(NodeId id, ScopeId scope) {
           holder = scopes_[scope].parent;
           while (holder != kNoScope && holder != 0 && scopes_[holder].kind == ScopeKind::kClass) holder = scopes_[holder].parent;
         }
-        redirected_.push_back({{scope, module_[name].name}, holder == kNoScope ? 0 : holder});
+        redirected_.emplace(pair_key(scope, module_[name].name), holder == kNoScope ? 0 : holder);
       }
       break;
     case Kind::kReturn: {
       const NodeId function = function_of(id);
-      if (function != kNoNode && module_[id].first_child != kNoNode) returns_.push_back({function, module_[id].first_child});
+      if (function != kNoNode && module_[id].first_child != kNoNode) returns_[function].push_back(module_[id].first_child);
       break;
     }
     case Kind::kCall:
@@ -219,6 +217,7 @@ void Scopes::visit(NodeId id, ScopeId scope) {
 void Scopes::visit_function(NodeId id, ScopeId scope) {
   const bool is_lambda = module_.kind(id) == Kind::kLambda;
   functions_.push_back(id);
+  if (scopes_[scope].kind == ScopeKind::kClass && !is_lambda) methods_[scopes_[scope].node].push_back(id);
   if (!is_lambda) bind(scope, BindingKind::kFunction, module_.child(id, Field::kName), id);
   const ScopeId inner = open(is_lambda ? ScopeKind::kLambda : ScopeKind::kFunction, id, scope);
   for (const NodeId child : module_.children(id)) {
@@ -227,7 +226,7 @@ void Scopes::visit_function(NodeId id, ScopeId scope) {
       visit_parameters(child, scope, inner);
     } else if (field == Field::kBody) {
       visit(child, inner);
-      if (is_lambda) returns_.push_back({id, child});
+      if (is_lambda) returns_[id].push_back(child);
     } else {
       visit(child, scope);
     }
@@ -299,8 +298,8 @@ void Scopes::visit_call(NodeId id) {
   const NodeId value = module_.nth_child(arguments, name_at + 1);
   if (value == kNoNode || !module_.string_value(module_.nth_child(arguments, name_at), name)) return;
   attribute_names_.push_back(std::make_unique<std::string>(std::move(name)));
-  attribute_stores_.push_back(
-      {.object = module_[object].name, .attribute = *attribute_names_.back(), .target = id, .value = value});
+  const std::string_view attribute = *attribute_names_.back();
+  attribute_stores_[attribute].push_back({.object = module_[object].name, .attribute = attribute, .target = id, .value = value});
 }
 
 std::span<const Binding> Scopes::bindings(ScopeId scope, NameId name) const {
@@ -313,25 +312,33 @@ std::span<const Binding> Scopes::lookup(NodeId identifier) const {
   const ScopeId start = node_scopes_[identifier];
   for (ScopeId scope = start; scope != kNoScope; scope = scopes_[scope].parent) {
     if (scopes_[scope].kind == ScopeKind::kClass && scope != start) continue;
-    bool redirected = false;
-    for (const auto& [from, to] : redirected_) {
-      if (from == std::pair(scope, name)) {
-        if (const auto found = bindings(to, name); !found.empty()) return found;
-        redirected = true;
-      }
+    if (const auto moved = redirected_.find(pair_key(scope, name)); moved != redirected_.end()) {
+      if (const auto found = bindings(moved->second, name); !found.empty()) return found;
+      continue;
     }
-    if (redirected) continue;
     if (const auto found = bindings(scope, name); !found.empty()) return found;
   }
   return {};
 }
 
-std::vector<NodeId> Scopes::returns_of(NodeId function) const {
-  std::vector<NodeId> values;
-  for (const auto& [owner, value] : returns_) {
-    if (owner == function) values.push_back(value);
-  }
-  return values;
+std::span<const NodeId> Scopes::returns_of(NodeId function) const {
+  const auto found = returns_.find(function);
+  return found == returns_.end() ? std::span<const NodeId>{} : found->second;
+}
+
+std::span<const NodeId> Scopes::methods_of(NodeId class_definition) const {
+  const auto found = methods_.find(class_definition);
+  return found == methods_.end() ? std::span<const NodeId>{} : found->second;
+}
+
+std::span<const AttributeStore> Scopes::attribute_stores(std::string_view attribute) const {
+  const auto found = attribute_stores_.find(attribute);
+  return found == attribute_stores_.end() ? std::span<const AttributeStore>{} : found->second;
+}
+
+std::span<const NodeId> Scopes::calls_in(NodeId node) const {
+  const auto first = std::ranges::lower_bound(calls_, node);
+  return {first, std::ranges::lower_bound(calls_, module_.after(node))};
 }
 
 NodeId Scopes::function_of(NodeId node) const {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -81,13 +82,18 @@ class Scopes {
   /// Modules of `from m import *` at module level.
   std::span<const std::string> wildcard_imports() const { return wildcards_; }
 
-  std::span<const AttributeStore> attribute_stores() const { return attribute_stores_; }
+  /// Stores to an attribute of this name, whatever the object.
+  std::span<const AttributeStore> attribute_stores(std::string_view attribute) const;
   std::span<const NodeId> calls() const { return calls_; }
+  /// The calls below `node`.
+  std::span<const NodeId> calls_in(NodeId node) const;
   std::span<const NodeId> functions() const { return functions_; }
   std::span<const NodeId> classes() const { return classes_; }
   std::span<const NodeId> imports() const { return imports_; }
   /// Expressions returned by `function` (the body, for a lambda).
-  std::vector<NodeId> returns_of(NodeId function) const;
+  std::span<const NodeId> returns_of(NodeId function) const;
+  /// Functions defined directly in the body of a class.
+  std::span<const NodeId> methods_of(NodeId class_definition) const;
   /// The function definition or lambda whose code `node` belongs to, or kNoNode at module and class level.
   NodeId function_of(NodeId node) const;
   /// The class whose body directly holds `function`, or kNoNode.
@@ -113,11 +119,12 @@ class Scopes {
   std::vector<Binding> bindings_;
   std::vector<std::string> import_paths_;
   std::vector<std::string> wildcards_;
-  std::vector<std::pair<std::pair<ScopeId, NameId>, ScopeId>> redirected_;  // global and nonlocal declarations.
-  std::vector<AttributeStore> attribute_stores_;
+  std::unordered_map<std::uint64_t, ScopeId> redirected_;  // Names that global or nonlocal moves, by scope and name.
+  std::unordered_map<NodeId, ScopeId> opened_;
+  std::unordered_map<std::string_view, std::vector<AttributeStore>> attribute_stores_;
   std::vector<std::unique_ptr<std::string>> attribute_names_;
   std::vector<NodeId> calls_, functions_, classes_, imports_;
-  std::vector<std::pair<NodeId, NodeId>> returns_;
+  std::unordered_map<NodeId, std::vector<NodeId>> returns_, methods_;
 };
 
 }  // namespace autotriton::syntax

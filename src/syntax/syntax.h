@@ -23,7 +23,7 @@ namespace autotriton::syntax {
 struct ParseLimits {
   std::size_t max_bytes = std::size_t{1} << 20;
   std::uint32_t max_depth = 400;
-  std::uint32_t max_nodes = 400'000;
+  std::uint32_t max_nodes = 200'000;
   std::chrono::milliseconds max_time{2000};
 };
 
@@ -62,6 +62,8 @@ class Module {
   std::size_t num_children(NodeId id) const;
   /// The expression inside any brackets around it; a child of kNoNode is kNoNode.
   NodeId unwrap(NodeId id) const;
+  /// The first node after `id` and all below it: a subtree is the ids [id, after(id)).
+  NodeId after(NodeId id) const;
   /// The nearest ancestor of `kind`, or kNoNode.
   NodeId enclosing(NodeId id, Kind kind) const;
 

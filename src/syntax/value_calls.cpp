@@ -152,8 +152,8 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
     if (skip_own && owner == class_definition) continue;
     // Owner.name = value, outside the class.
     const NameId owner_name = module_[module_.child(owner, Field::kName)].name;
-    for (const AttributeStore& store : scopes_.attribute_stores()) {
-      if (store.object == owner_name && store.attribute == name && store.value != kNoNode) add_all(result, item_of(store.value, store.item));
+    for (const AttributeStore& store : scopes_.attribute_stores(name)) {
+      if (store.object == owner_name && store.value != kNoNode) add_all(result, item_of(store.value, store.item));
     }
     if (id == kNoName) continue;
     const auto found = scopes_.bindings(scopes_.scope_opened_by(owner), id);
@@ -191,8 +191,8 @@ ValueSet Resolver::instance_attribute(NodeId class_definition, std::string_view 
     return result;
   }
   const std::vector<NodeId> family = bases(class_definition);
-  for (const AttributeStore& store : scopes_.attribute_stores()) {
-    if (store.attribute != name || store.value == kNoNode) continue;
+  for (const AttributeStore& store : scopes_.attribute_stores(name)) {
+    if (store.value == kNoNode || result.size() == kMaxValues) continue;
     // The object must be the first parameter of a method of the class, of a base, or of a class derived from it.
     const NodeId function = scopes_.function_of(store.target);
     if (function == kNoNode) continue;
@@ -212,6 +212,7 @@ ValueSet Resolver::instance_attribute(NodeId class_definition, std::string_view 
 }
 
 std::vector<NodeId> Resolver::bases(NodeId class_definition) {
+  if (const auto found = bases_memo_.find(class_definition); found != bases_memo_.end()) return found->second;
   std::vector<NodeId> result{class_definition};
   for (std::size_t i = 0; i < result.size() && result.size() < 32; ++i) {
     for (const NodeId base : module_.children(module_.child(result[i], Field::kSuperclasses))) {
@@ -221,6 +222,7 @@ std::vector<NodeId> Resolver::bases(NodeId class_definition) {
       }
     }
   }
+  if (in_progress_.empty()) bases_memo_.emplace(class_definition, result);
   return result;
 }
 
@@ -255,11 +257,11 @@ NodeId Resolver::method(NodeId class_definition, std::string_view name) {
 
 std::vector<NodeId> Resolver::special_methods(NodeId class_definition) {
   std::vector<NodeId> result;
-  const std::vector<NodeId> family = bases(class_definition);
-  for (const NodeId function : scopes_.functions()) {
-    const std::string_view name = module_.name_of(module_.child(function, Field::kName));
-    if (name.size() < 5 || !name.starts_with("__") || !name.ends_with("__")) continue;
-    if (std::ranges::find(family, scopes_.class_of_method(function)) != family.end()) result.push_back(function);
+  for (const NodeId owner : bases(class_definition)) {
+    for (const NodeId function : scopes_.methods_of(owner)) {
+      const std::string_view name = module_.name_of(module_.child(function, Field::kName));
+      if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) result.push_back(function);
+    }
   }
   return result;
 }
@@ -321,6 +323,7 @@ std::vector<NodeId> Resolver::arguments_for(NodeId function, std::size_t index) 
   const std::string_view name = index < parameters.size() ? module_.name(parameters[index].first) : std::string_view{};
   for (const CallSite& site : found->second) {
     if (site.decorates || index < site.offset) continue;
+    if (result.size() >= 64) break;  // More callers say nothing new.
     if (const NodeId passed = argument(site.call, index - site.offset, name); passed != kNoNode) result.push_back(passed);
   }
   return result;

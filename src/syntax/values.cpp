@@ -8,6 +8,7 @@
 namespace autotriton::syntax {
 namespace {
 
+constexpr std::size_t kMaxDepth = 400;      // Links of one chain of names; longer ones mean nothing.
 constexpr std::size_t kMaxSteps = 200'000;  // Beyond it every result is kept, so that cycles cannot cost more.
 
 }  // namespace
@@ -37,15 +38,19 @@ Value Resolver::external_value(std::string name) {
 const ValueSet& Resolver::values(NodeId expression) {
   static const ValueSet kNone;
   expression = module_.unwrap(expression);
-  if (expression == kNoNode) return kNone;
+  return expression == kNoNode ? kNone : remembered(expression);
+}
+
+const ValueSet& Resolver::remembered(NodeId expression) {
+  static const ValueSet kNone;
   if (const auto found = memo_.find(expression); found != memo_.end()) return found->second;
-  if (!in_progress_.insert(expression).second) {
+  if (in_progress_.size() >= kMaxDepth || !in_progress_.insert(expression).second) {
     ++cycles_met_;
     return kNone;
   }
   ++steps_;
   const std::size_t cycles_before = cycles_met_;
-  ValueSet result = compute(expression);
+  ValueSet result = expression < module_.num_nodes() ? compute(expression) : compute_bindings(expression - module_.num_nodes());
   in_progress_.erase(expression);
   const bool is_complete = cycles_met_ == cycles_before || (in_progress_.empty() && !indexing_sites_);
   if (is_complete || steps_ > kMaxSteps) {
@@ -119,8 +124,8 @@ ValueSet Resolver::compute_name(NodeId identifier) {
   ValueSet result;
   const auto found = scopes_.lookup(identifier);
   if (!found.empty()) {
-    for (const Binding& binding : found) add_all(result, compute_binding(binding));
-    return result;
+    const auto first = static_cast<std::size_t>(found.data() - scopes_.all_bindings().data());
+    return remembered(static_cast<NodeId>(module_.num_nodes() + first));
   }
   const std::string name(module_.name_of(identifier));
   if (is_builtin(name)) {
@@ -129,6 +134,16 @@ ValueSet Resolver::compute_name(NodeId identifier) {
   }
   for (const std::string& from : scopes_.wildcard_imports()) add(result, external_value(from + "." + name));
   if (result.empty()) add(result, {.kind = ValueKind::kUnresolved, .text = intern(name)});
+  return result;
+}
+
+ValueSet Resolver::compute_bindings(std::size_t first) {
+  ValueSet result;
+  const Binding& shared = scopes_.all_bindings()[first];
+  for (const Binding& binding : scopes_.bindings(shared.scope, shared.name)) {
+    add_all(result, compute_binding(binding));
+    if (result.size() == kMaxValues) break;
+  }
   return result;
 }
 

@@ -92,6 +92,7 @@ class Resolver {
 
   ValueSet compute(NodeId expression);
   ValueSet compute_name(NodeId identifier);
+  ValueSet compute_bindings(std::size_t first);
   ValueSet compute_binding(const Binding& binding);
   ValueSet compute_parameter(const Binding& binding);
   ValueSet compute_call(NodeId call);
@@ -111,7 +112,9 @@ class Resolver {
   Scopes scopes_;
   std::vector<std::string> texts_;
   std::unordered_map<std::string, std::uint32_t> text_ids_;
-  std::unordered_map<NodeId, ValueSet> memo_;
+  const ValueSet& remembered(NodeId key);
+
+  std::unordered_map<NodeId, ValueSet> memo_;  // By node; names with equal bindings share num_nodes() + their first binding.
   std::unordered_map<NodeId, ValueSet> definition_memo_;
   std::deque<ValueSet> partial_;  // Results that a cycle cut short; callers still hold references to them.
   std::unordered_set<NodeId> in_progress_;
@@ -121,6 +124,7 @@ class Resolver {
   bool indexing_sites_ = false;
   std::unordered_map<NodeId, std::vector<CallSite>> call_sites_;
   std::optional<std::vector<NodeId>> jit_functions_;
+  std::unordered_map<NodeId, std::vector<NodeId>> bases_memo_;
 };
 
 }  // namespace autotriton::syntax
