@@ -17,18 +17,19 @@ setup:  ## bring what is missing: Debian packages, the Python environment (5 GB)
 
 build: setup  ## build the front; ./autotriton runs it
 	@test -e $(BUILD)/build.ninja || cmake --preset $(PRESET)
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@cmake --build $(BUILD) --parallel $(JOBS) --target autotriton
 	@ln -sfn $(BUILD)/src/cli/autotriton autotriton
 
 demo: build  ## judge the examples: good answers, a wrong one, a cheat, a raw reply
 	@tools/demo.sh
 
 test: build  ## build and run all tests, the quick ones first
-	@cmake --build $(BUILD) --parallel $(JOBS) --target all_verify_interface_header_sets
+	@cmake --build $(BUILD) --parallel $(JOBS) --target all all_verify_interface_header_sets
 	@ctest --preset $(PRESET) --parallel $(JOBS) -L unit
 	@ctest --preset $(PRESET) -LE unit
 
 bench: build  ## time what is timed
+	@cmake --build $(BUILD) --parallel $(JOBS)
 	@bench/run
 
 lint:  ## clang-format, clang-tidy, ruff, mypy
