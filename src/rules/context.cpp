@@ -28,6 +28,14 @@ Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, co
       forward(resolver) {
   import_time.add(module.root());
   find_entry();
+  // A generator made before runs on when forward asks it for the next value.
+  for (const syntax::Reach* region : {&import_time, &construction}) {
+    for (const NodeId node : region->nodes()) {
+      if (module.kind(node) == Kind::kYield) {
+        if (const NodeId function = resolver.scopes().function_of(node); function != kNoNode) forward.add(function);
+      }
+    }
+  }
   for (const syntax::Reach* region : {&import_time, &construction, &forward}) {
     live.insert(live.end(), region->nodes().begin(), region->nodes().end());
   }
@@ -42,6 +50,8 @@ void Context::find_entry() {
       if (entry.kind == EntryKind::kModule) continue;
       entry_node = value.node;
       if (value.kind == ValueKind::kFunction) forward.add(value.node);
+    } else if (value.kind == ValueKind::kExternal && entry.kind == EntryKind::kFunction) {
+      entry_values.push_back(value);
     } else if (value.kind == ValueKind::kClass || value.kind == ValueKind::kInstance) {
       entry_node = value.node;
       for (const NodeId function : resolver.special_methods(value.node)) {
@@ -49,11 +59,18 @@ void Context::find_entry() {
         const bool constructs = name == "__new__" || name == "__init__" || name == "__post_init__";
         (constructs ? construction : forward).add(function);
       }
-      for (const std::string_view name : {"forward", "__call__"}) {
-        const NodeId function = resolver.method(value.node, name);
-        if (function == kNoNode) continue;
+      // On the class, by assignment to the class, and on the instance.
+      syntax::ValueSet candidates = resolver.attribute({.kind = ValueKind::kClass, .node = value.node}, "forward");
+      const auto on_instance = resolver.attribute({.kind = ValueKind::kInstance, .node = value.node}, "forward");
+      candidates.insert(candidates.end(), on_instance.begin(), on_instance.end());
+      if (const NodeId call = resolver.method(value.node, "__call__"); call != kNoNode) {
+        candidates.push_back({.kind = ValueKind::kFunction, .node = call});
+      }
+      for (const Value& candidate : candidates) {
+        entry_values.push_back(candidate);
+        if (candidate.kind != ValueKind::kFunction) continue;
         entry_found = true;
-        forward.add(function);
+        forward.add(candidate.node);
       }
     }
     entry_found = entry_found || (entry.kind == EntryKind::kFunction && entry_node != kNoNode);

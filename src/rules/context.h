@@ -29,6 +29,7 @@ struct Context {
   syntax::Reach forward;       ///< The entry point and what it calls.
   std::vector<syntax::NodeId> live;  ///< Nodes of all three, once each, in source order.
   syntax::NodeId entry_node = syntax::kNoNode;  ///< The definition called first, for messages.
+  std::vector<syntax::Value> entry_values;             ///< What forward, or the function asked for, may be.
   bool entry_found = false;
   std::vector<syntax::NodeId> launched;  ///< Jit functions that the path may launch, and those they call; in source order.
 

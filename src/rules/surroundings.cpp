@@ -75,6 +75,8 @@ constexpr auto kNames = std::to_array<Entry>({
     {"builtins.breakpoint", "side-effects"},
     {"builtins.exit", "side-effects"},
     {"builtins.quit", "side-effects"},
+    {"builtins.SystemExit", "side-effects"},
+    {"builtins.KeyboardInterrupt", "side-effects"},
     {"torch.load", "side-effects"},
     {"torch.save", "side-effects"},
     {"torch.hub.", "side-effects"},
@@ -109,7 +111,7 @@ constexpr auto kFrameAttributes = std::to_array<std::string_view>({
 });
 constexpr auto kHookMethods = std::to_array<std::string_view>(
     {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__", "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
-constexpr auto kDeviceAttributes = std::to_array<std::string_view>({"is_cuda", "is_cpu", "is_xpu"});
+constexpr auto kDeviceAttributes = std::to_array<std::string_view>({"is_cuda", "is_cpu", "is_xpu", "is_meta"});
 
 std::string remedy_for(std::string_view rule) {
   if (rule == "tampering") return "leave torch, triton and Python as they are";
@@ -197,6 +199,7 @@ class Surroundings {
 
   void check_attribute(NodeId node) {
     const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    if (name == "add_pre_run_hook" || name == "pre_run_hooks") tampers(node, "." + std::string(name) + " runs code at each launch: this");
     if (name.starts_with("register_") && name.ends_with("_hook") && name != "register_hook") {
       tampers(node, "." + std::string(name) + " lets other code change what forward returns: this");
     }

@@ -25,7 +25,7 @@ constexpr auto kTensorMethods = std::to_array<std::string_view>(
     {"stride", "numel", "contiguous", "data_ptr", "is_contiguous", "element_size", "size", "dim", "new_empty", "new_zeros"});
 /// Methods that only a tensor has, so that their result is one whatever the receiver.
 constexpr auto kTensorOnly = std::to_array<std::string_view>(
-    {"contiguous", "new_empty", "new_zeros", "new_ones", "new_full", "unsqueeze", "squeeze", "permute", "expand_as", "view_as", "type_as", "detach"});
+    {"contiguous", "new_empty", "new_zeros", "new_ones", "new_full", "unsqueeze", "squeeze", "permute", "expand_as", "view_as", "type_as", "detach", "clone"});
 /// Methods whose result is a tuple, a number or a type.
 constexpr auto kNotTensors = std::to_array<std::string_view>(
     {"split", "chunk", "unbind", "tensor_split", "split_with_sizes", "hsplit", "vsplit", "dsplit", "broadcast_tensors"});
@@ -58,13 +58,25 @@ bool TensorTypes::is_tensor(NodeId expression) {
   return result;
 }
 
+bool TensorTypes::makes_tensor(NodeId expression) {
+  if (!evidence_collected_) collect_evidence();
+  while (module_.kind(module_[expression].parent) == Kind::kParenthesized) expression = module_[expression].parent;
+  const NodeId assignment = module_[expression].parent;
+  if (module_.kind(assignment) != Kind::kAssignment || module_[expression].field != Field::kRight) return false;
+  const NodeId target = module_.child(assignment, Field::kLeft);
+  if (module_.kind(target) != Kind::kIdentifier) return false;
+  const auto found = resolver_.scopes().lookup(target);
+  return found.size() == 1 && used_as_tensor_.contains({found.front().scope, found.front().name}) &&
+         !type_tested_.contains({found.front().scope, found.front().name});
+}
+
 void TensorTypes::collect_evidence() {
   evidence_collected_ = true;
   const auto note = [&](NodeId object, std::set<Variable>& into) {
     object = module_.unwrap(object);
     if (module_.kind(object) != Kind::kIdentifier) return;
     for (const Binding& binding : resolver_.scopes().lookup(object)) {
-      if (binding.kind == BindingKind::kParameter) into.emplace(binding.scope, binding.name);
+      into.emplace(binding.scope, binding.name);
     }
   };
   for (NodeId id = 0; id < module_.num_nodes(); ++id) {

@@ -15,6 +15,8 @@ class TensorTypes {
  public:
   TensorTypes(syntax::Resolver& resolver, const Glue& glue);
   bool is_tensor(syntax::NodeId expression);
+  /// Whether `expression` is all that a variable is ever bound to, and the variable is used as only a tensor is.
+  bool makes_tensor(syntax::NodeId expression);
 
  private:
   using Variable = std::pair<syntax::ScopeId, syntax::NameId>;
@@ -35,8 +37,8 @@ class TensorTypes {
   syntax::Resolver& resolver_;
   const syntax::Module& module_;
   const Glue& glue_;
-  std::set<Variable> used_as_tensor_;  // Parameters asked for a shape, a stride, …
-  std::set<Variable> type_tested_;     // Parameters whose type the code itself asks for.
+  std::set<Variable> used_as_tensor_;  // Variables asked for a shape, a stride, …
+  std::set<Variable> type_tested_;     // Variables whose type the code itself asks for.
   bool evidence_collected_ = false;
   std::set<syntax::NodeId> in_progress_;
   std::unordered_map<syntax::NodeId, bool> known_;

@@ -22,7 +22,7 @@ constexpr std::string_view kRule = "torch-compute";
 /// Parts of torch that compute, whatever the name below them.
 constexpr auto kComputeNamespaces = std::to_array<std::string_view>({
     "_C", "_VF", "_decomp", "_inductor", "_ops", "_prims", "_refs", "ao", "fft", "func", "jit", "linalg", "masked", "nested", "ops",
-    "quantization", "sparse", "special",
+    "optim", "quantization", "sparse", "special",
 });
 /// Modules of torch.nn that hand their input on.
 constexpr auto kPassiveModules = std::to_array<std::string_view>({"nn.Identity", "nn.Flatten", "nn.Unflatten"});
@@ -38,6 +38,13 @@ class TorchCompute {
   explicit TorchCompute(Context& context) : context_(context), module_(context.module) {}
 
   void run() {
+    // forward itself may be something of torch: ModelNew.forward = torch.relu.
+    for (const Value& value : context_.entry_values) {
+      const std::string name(context_.resolver.text(value));
+      if (value.kind == ValueKind::kExternal && name.starts_with("torch.") && name != "torch.nn.Module.forward") {
+        refuse(context_.entry_node, name + " in the place of forward");
+      }
+    }
     for (const NodeId node : context_.forward.nodes()) {
       switch (module_.kind(node)) {
         case Kind::kCall:
@@ -47,7 +54,7 @@ class TorchCompute {
           check_binary(node);
           break;
         case Kind::kUnary:
-          if (context_.tensors.is_tensor(module_.child(node, Field::kArgument))) refuse_arithmetic(node);
+          if (context_.tensors.is_tensor(module_.child(node, Field::kArgument)) || context_.tensors.makes_tensor(node)) refuse_arithmetic(node);
           break;
         case Kind::kComparison:
           check_comparison(node);
@@ -131,7 +138,10 @@ class TorchCompute {
       const bool is_arithmetic = name.starts_with("operator.")
                                      ? function != "itemgetter" && function != "getitem" && function != "index" && !function.starts_with("is_")
                                      : std::ranges::find(kArithmeticBuiltins, function) != kArithmeticBuiltins.end();
-      if (is_arithmetic && any_argument_is_tensor(call)) refuse_arithmetic(call);
+      if (is_arithmetic && (any_argument_is_tensor(call) || context_.tensors.makes_tensor(call))) refuse_arithmetic(call);
+    } else if (name == "functools.reduce" || name == "itertools.accumulate") {
+      const auto function = context_.resolver.external(context_.resolver.argument(call, 0, ""));
+      if (function && function->starts_with("operator.") && context_.tensors.makes_tensor(call)) refuse_arithmetic(call);
     }
   }
 
@@ -221,15 +231,28 @@ class TorchCompute {
                              "parameters and compute with a kernel");
   }
 
+  bool is_no_tensor(const Value& value) const {
+    const std::string_view name = context_.resolver.text(value);
+    switch (value.kind) {
+      case ValueKind::kUnresolved:
+        return false;
+      case ValueKind::kLiteral:
+        return module_.kind(value.node) != Kind::kNone;  // `self.seen = None` holds the place for something.
+      case ValueKind::kResult:
+        return !name.starts_with("torch.") && name != "builtins.type";
+      case ValueKind::kExternal:
+        return !name.starts_with("torch.") && name.find("()") == std::string_view::npos;
+      default:
+        return true;
+    }
+  }
+
   void check_method(NodeId call, NodeId function) {
     const NodeId object = module_.child(function, Field::kObject);
-    for (const Value& receiver : context_.resolver.values(object)) {
-      const bool is_other = receiver.kind != ValueKind::kResult && receiver.kind != ValueKind::kExternal && receiver.kind != ValueKind::kUnresolved;
-      if (is_other) return;
-      const std::string_view name = context_.resolver.text(receiver);
-      if (receiver.kind == ValueKind::kResult && !name.starts_with("torch.")) return;
-      if (receiver.kind == ValueKind::kExternal && !name.starts_with("torch.") && name.find("()") == std::string_view::npos) return;
-    }
+    const auto receivers = context_.resolver.values(object);
+    bool is_other = !receivers.empty();  // Known, and nothing among it can be a tensor.
+    for (const Value& receiver : receivers) is_other = is_other && is_no_tensor(receiver);
+    if (is_other) return;
     check_method_name(call, module_.name_of(module_.child(function, Field::kAttribute)), context_.tensors.is_tensor(object));
   }
 
@@ -271,7 +294,7 @@ class TorchCompute {
                            "`" + short_text(node) + "` is a matrix product in PyTorch on the path; use tl.dot inside a kernel");
       return;
     }
-    if (context_.tensors.is_tensor(left) || context_.tensors.is_tensor(right)) refuse_arithmetic(node);
+    if (context_.tensors.is_tensor(left) || context_.tensors.is_tensor(right) || context_.tensors.makes_tensor(node)) refuse_arithmetic(node);
   }
 
   void check_comparison(NodeId node) {
@@ -282,6 +305,7 @@ class TorchCompute {
     for (const NodeId side : module_.children(node)) {
       if (context_.tensors.is_tensor(side)) return refuse_arithmetic(node);
     }
+    if (context_.tensors.makes_tensor(node)) refuse_arithmetic(node);
   }
 
   void check_augmented(NodeId node) {

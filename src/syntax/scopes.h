@@ -84,6 +84,7 @@ class Scopes {
 
   /// Stores to an attribute of this name, whatever the object.
   std::span<const AttributeStore> attribute_stores(std::string_view attribute) const;
+  const std::unordered_map<std::string_view, std::vector<AttributeStore>>& all_attribute_stores() const { return attribute_stores_; }
   std::span<const NodeId> calls() const { return calls_; }
   /// The calls below `node`.
   std::span<const NodeId> calls_in(NodeId node) const;

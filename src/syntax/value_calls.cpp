@@ -109,6 +109,7 @@ ValueSet Resolver::call_external(const Value& callee, NodeId call) {
     const ValueSet objects = values(first);
     for (const Value& object : objects) {
       if (object.kind == ValueKind::kInstance) add(result, {.kind = ValueKind::kClass, .node = object.node});
+      if (object.kind == ValueKind::kJit) add(result, external_value("triton.JITFunction"));
     }
     if (!result.empty()) return result;
   }

@@ -198,7 +198,19 @@ ValueSet Resolver::elements(const Value& container) {
   ValueSet result;
   NodeId holder = container.node;
   if (container.kind == ValueKind::kResult) {
-    if (!holds_its_arguments(text(container))) return result;
+    const std::string_view maker = text(container);
+    if (maker.ends_with(".children") || maker.ends_with(".modules") || maker.ends_with(".named_children") || maker.ends_with("_modules.values")) {
+      for (const auto& [name, stores] : scopes_.all_attribute_stores()) {
+        for (const AttributeStore& store : stores) {
+          for (const Value& value : ValueSet(values(store.value))) {
+            if (value.kind == ValueKind::kResult && text(value).starts_with("torch.nn.")) add(result, value);
+            if (value.kind == ValueKind::kInstance) add(result, value);
+          }
+        }
+      }
+      return result;
+    }
+    if (!holds_its_arguments(maker)) return result;
     const NodeId first = module_.child(holder, Field::kArguments);
     for (const NodeId argument : module_.children(first)) {
       const ValueSet inner = values(module_.kind(argument) == Kind::kKeywordArgument ? module_.child(argument, Field::kValue)
@@ -240,6 +252,11 @@ ValueSet Resolver::subscript_value(const Value& object, NodeId subscript) {
     case ValueKind::kJit:
       add(result, {.kind = ValueKind::kLaunch, .node = object.node});
       break;
+    case ValueKind::kInstance:
+      if (const NodeId function = method(object.node, "__getitem__"); function != kNoNode) {
+        for (const NodeId returned : scopes_.returns_of(function)) add_all(result, values(returned));
+      }
+      break;
     case ValueKind::kContainer:
     case ValueKind::kResult: {
       const NodeId index = module_.unwrap(module_.child(subscript, Field::kSubscript));
@@ -275,6 +292,8 @@ ValueSet Resolver::definition_values(NodeId definition) {
       const bool is_jit = (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
       if (is_jit) {
         result = jit_of(result);
+      } else if (callee.kind == ValueKind::kClass) {
+        result = {{.kind = ValueKind::kInstance, .node = callee.node}};
       } else if (callee.kind == ValueKind::kFunction) {
         for (const NodeId returned : scopes_.returns_of(callee.node)) add_all(result, values(returned));
       }
