@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -74,6 +75,7 @@ bool Channel::send(std::string_view body, std::span<const int> descriptors, int 
 
 Channel::State Channel::receive(Frame& frame) {
   while (true) {
+    std::size_t missing = kHeaderBytes - std::min(kHeaderBytes, buffer_.size());
     if (buffer_.size() >= kHeaderBytes) {
       if (std::string_view(buffer_).substr(0, kMagic.size()) != kMagic) return State::kMalformed;
       const std::size_t length = read_length(buffer_.data() + kMagic.size());
@@ -85,10 +87,12 @@ Channel::State Channel::receive(Frame& frame) {
         buffer_.erase(0, kHeaderBytes + length);
         return State::kFrame;
       }
+      missing = kHeaderBytes + length - buffer_.size();
     }
+    // Not a byte of the next frame: the kernel would hand over its descriptors with this one's.
     std::array<char, 65536> bytes;
     std::array<char, CMSG_SPACE(sizeof(int) * kMaxFrameDescriptors)> control{};
-    iovec part{bytes.data(), bytes.size()};
+    iovec part{bytes.data(), std::min(bytes.size(), missing)};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
