@@ -56,7 +56,8 @@ std::vector<Case> all_cases() {
 std::string listed(const Report& report) {
   std::string text;
   for (const Finding& finding : report.findings) {
-    text += std::string(level_name(finding.level)) + " " + finding.rule + " line " + std::to_string(finding.line) + ": " + finding.message + "\n";
+    text += std::string(level_name(finding.level)) + " " + finding.rule + " line " + std::to_string(finding.line) +
+            ": " + finding.message + "\n";
   }
   return text.empty() ? "no findings" : text;
 }
@@ -80,7 +81,8 @@ TEST_P(RuleCases, SaysWhatItMust) {
   const Case& param = GetParam();
   ASSERT_FALSE(param.expectations.empty()) << param.id << " expects nothing";
   auto parsed = syntax::parse(param.source);
-  if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) FAIL() << failure->line << ": " << failure->message;
+  if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed))
+    FAIL() << failure->line << ": " << failure->message;
   const Report report = check(std::get<syntax::Module>(parsed), param.entry, Glue::embedded());
   for (const std::string& expectation : param.expectations) {
     EXPECT_TRUE(holds(expectation, report)) << "expected: " << expectation << "\nfound:\n" << listed(report);
@@ -89,15 +91,18 @@ TEST_P(RuleCases, SaysWhatItMust) {
     EXPECT_NE(find_rule(finding.rule), nullptr) << finding.rule << " is not in the registry";
     EXPECT_GE(finding.line, 1);
     EXPECT_GE(finding.column, 1);
-    EXPECT_NE(finding.message.find("; "), std::string::npos) << "says what is wrong and not what to change: " << finding.message;
+    EXPECT_NE(finding.message.find("; "), std::string::npos)
+        << "says what is wrong and not what to change: " << finding.message;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TestData, RuleCases, testing::ValuesIn(all_cases()), [](const testing::TestParamInfo<Case>& parameter) {
-  std::string name = parameter.param.id;
-  std::ranges::replace_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(TestData, RuleCases, testing::ValuesIn(all_cases()),
+                         [](const testing::TestParamInfo<Case>& parameter) {
+                           std::string name = parameter.param.id;
+                           std::ranges::replace_if(
+                               name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+                           return name;
+                         });
 
 TEST(RuleCasesTest, EveryRuleHasRefusedAndAcceptedCases) {
   std::map<std::string, int> cases;

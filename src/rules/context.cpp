@@ -94,7 +94,8 @@ void Context::find_launched() {
     if (!met.insert(function).second) continue;
     launched.push_back(function);
     for (const NodeId call : resolver.scopes().calls_in(function)) {
-      for (const NodeId part : {module.child(call, syntax::Field::kFunction), module.child(call, syntax::Field::kArguments)}) {
+      for (const NodeId part :
+           {module.child(call, syntax::Field::kFunction), module.child(call, syntax::Field::kArguments)}) {
         // A jit function called, or handed over as a combine function.
         const auto note = [&](NodeId expression) {
           for (const Value& value : resolver.values(expression)) {
@@ -106,7 +107,8 @@ void Context::find_launched() {
           continue;
         }
         for (const NodeId argument : module.children(part)) {
-          note(module.kind(argument) == Kind::kKeywordArgument ? module.child(argument, syntax::Field::kValue) : argument);
+          note(module.kind(argument) == Kind::kKeywordArgument ? module.child(argument, syntax::Field::kValue)
+                                                               : argument);
         }
       }
     }

@@ -24,14 +24,15 @@ struct Context {
   const Glue& glue;
   syntax::Resolver resolver;
   TensorTypes tensors;
-  syntax::Reach import_time;   ///< Statements of the module and what they call.
-  syntax::Reach construction;  ///< __init__ of the entry's class and what it calls.
-  syntax::Reach forward;       ///< The entry point and what it calls.
-  std::vector<syntax::NodeId> live;  ///< Nodes of all three, once each, in source order.
+  syntax::Reach import_time;                    ///< Statements of the module and what they call.
+  syntax::Reach construction;                   ///< __init__ of the entry's class and what it calls.
+  syntax::Reach forward;                        ///< The entry point and what it calls.
+  std::vector<syntax::NodeId> live;             ///< Nodes of all three, once each, in source order.
   syntax::NodeId entry_node = syntax::kNoNode;  ///< The definition called first, for messages.
-  std::vector<syntax::Value> entry_values;             ///< What forward, or the function asked for, may be.
+  std::vector<syntax::Value> entry_values;      ///< What forward, or the function asked for, may be.
   bool entry_found = false;
-  std::vector<syntax::NodeId> launched;  ///< Jit functions that the path may launch, and those they call; in source order.
+  std::vector<syntax::NodeId>
+      launched;  ///< Jit functions that the path may launch, and those they call; in source order.
 
   std::vector<Finding> findings;  ///< At most kMaxFindings a rule and level: a person stops reading before.
   void report(std::string_view rule, Level level, syntax::NodeId node, std::string message);
@@ -46,14 +47,14 @@ struct Context {
 };
 
 // One function a family; the registry lists them.
-void check_jit_presence(Context& context);     // no-jit-kernel
-void check_launches(Context& context);         // kernel-not-launched
-void check_torch_compute(Context& context);    // torch-compute, partial-reduction
-void check_dynamic_code(Context& context);     // dynamic-code
-void check_imports(Context& context);          // import-not-allowed
-void check_rebound_names(Context& context);    // name-rebound
-void check_jit_bodies(Context& context);       // jit-body-not-triton, jit-body-no-load, jit-body-no-store
-void check_surroundings(Context& context);     // tampering, sniffing, side-effects, device-read
+void check_jit_presence(Context& context);   // no-jit-kernel
+void check_launches(Context& context);       // kernel-not-launched
+void check_torch_compute(Context& context);  // torch-compute, partial-reduction
+void check_dynamic_code(Context& context);   // dynamic-code
+void check_imports(Context& context);        // import-not-allowed
+void check_rebound_names(Context& context);  // name-rebound
+void check_jit_bodies(Context& context);     // jit-body-not-triton, jit-body-no-load, jit-body-no-store
+void check_surroundings(Context& context);   // tampering, sniffing, side-effects, device-read
 
 /// The rules of each family, beside its function.
 struct Family {

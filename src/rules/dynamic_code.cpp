@@ -18,14 +18,26 @@ namespace {
 constexpr std::string_view kRule = "dynamic-code";
 
 constexpr auto kDynamicCalls = std::to_array<std::string_view>({
-    "builtins.__import__", "builtins.compile", "builtins.delattr", "builtins.eval", "builtins.exec", "operator.attrgetter",
-    "operator.methodcaller", "torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline", "types.CodeType",
-    "types.FunctionType", "types.new_class", "typing.get_type_hints",
+    "builtins.__import__",
+    "builtins.compile",
+    "builtins.delattr",
+    "builtins.eval",
+    "builtins.exec",
+    "operator.attrgetter",
+    "operator.methodcaller",
+    "torch.utils.cpp_extension.load",
+    "torch.utils.cpp_extension.load_inline",
+    "types.CodeType",
+    "types.FunctionType",
+    "types.new_class",
+    "typing.get_type_hints",
 });
-constexpr auto kDynamicModules = std::to_array<std::string_view>(
-    {"base64.", "binascii.", "bz2.", "codecs.", "ctypes.", "gzip.", "importlib.", "lzma.", "marshal.", "pickle.", "runpy.", "zlib.", "imp.", "cffi.", "code.", "ast."});
-constexpr auto kDynamicAttributes = std::to_array<std::string_view>({"__closure__", "__code__", "__defaults__", "__dict__", "__getattribute__", "__import__",
-                                                                     "__kwdefaults__", "__reduce__", "__reduce_ex__"});
+constexpr auto kDynamicModules = std::to_array<std::string_view>({"base64.", "binascii.", "bz2.", "codecs.", "ctypes.",
+                                                                  "gzip.", "importlib.", "lzma.", "marshal.", "pickle.",
+                                                                  "runpy.", "zlib.", "imp.", "cffi.", "code.", "ast."});
+constexpr auto kDynamicAttributes =
+    std::to_array<std::string_view>({"__closure__", "__code__", "__defaults__", "__dict__", "__getattribute__",
+                                     "__import__", "__kwdefaults__", "__reduce__", "__reduce_ex__"});
 
 /// Whether the name that getattr or setattr takes is written out, so that it resolves like a dot.
 bool is_written_out(Context& context, NodeId name) {
@@ -50,7 +62,8 @@ void check_attribute_by_name(Context& context, NodeId call, std::string_view fun
   }
   if (context.module.string_value(name, literal)) {
     if (literal.starts_with("__") && literal.ends_with("__") && literal != "__name__" && literal != "__class__") {
-      context.report(kRule, Level::kReject, call, std::string(function) + " fetches " + literal + "; use plain attributes");
+      context.report(kRule, Level::kReject, call,
+                     std::string(function) + " fetches " + literal + "; use plain attributes");
     }
     return;
   }
@@ -75,8 +88,9 @@ void check_dynamic_code(Context& context) {
         if (module.kind(node) == Kind::kAttribute) {
           const std::string_view name = module.name_of(module.child(node, Field::kAttribute));
           if (std::ranges::find(kDynamicAttributes, name) != kDynamicAttributes.end()) {
-            context.report_line(kRule, Level::kReject, node,
-                                "." + std::string(name) + " reaches into Python's own tables; use plain names and attributes");
+            context.report_line(
+                kRule, Level::kReject, node,
+                "." + std::string(name) + " reaches into Python's own tables; use plain names and attributes");
             break;
           }
         }
@@ -84,15 +98,17 @@ void check_dynamic_code(Context& context) {
         for (const Value& value : context.resolver.values(node)) {
           const std::string_view name = context.resolver.text(value);
           if (value.kind == ValueKind::kUnresolved && module.kind(node) == Kind::kIdentifier) {
-            const bool is_ascii = std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+            const bool is_ascii =
+                std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
             if (!is_ascii) {
               context.report_line(kRule, Level::kReject, node,
                                   "nothing binds `" + std::string(name) + "` as it is spelled; use ASCII names");
             }
           }
           if (value.kind != ValueKind::kExternal) continue;
-          const bool is_dynamic = std::ranges::find(kDynamicCalls, name) != kDynamicCalls.end() ||
-                                  std::ranges::any_of(kDynamicModules, [&](std::string_view prefix) { return name.starts_with(prefix); });
+          const bool is_dynamic =
+              std::ranges::find(kDynamicCalls, name) != kDynamicCalls.end() ||
+              std::ranges::any_of(kDynamicModules, [&](std::string_view prefix) { return name.starts_with(prefix); });
           if (is_dynamic) {
             context.report_line(kRule, Level::kReject, node,
                                 std::string(name.starts_with("builtins.") ? name.substr(9) : name) +
@@ -109,9 +125,11 @@ void check_dynamic_code(Context& context) {
           if (name == "builtins.getattr" || name == "builtins.setattr") {
             check_attribute_by_name(context, node, name.substr(9));
           } else if (name == "builtins.type" && module.num_children(module.child(node, Field::kArguments)) == 3) {
-            context.report(kRule, Level::kReject, node, "type(…) with three arguments makes a class at run time; write the class out");
+            context.report(kRule, Level::kReject, node,
+                           "type(…) with three arguments makes a class at run time; write the class out");
           } else if (name == "builtins.vars" || name == "builtins.locals") {
-            context.report(kRule, Level::kReject, node, std::string(name.substr(9)) + "() looks names up at run time; use the names themselves");
+            context.report(kRule, Level::kReject, node,
+                           std::string(name.substr(9)) + "() looks names up at run time; use the names themselves");
           }
         }
         break;

@@ -41,7 +41,8 @@ Glue Glue::parse(std::string_view toml, std::string_view where) {
   }
   const auto read_groups = [&](std::string_view table, Map<std::string>& into) {
     for (const auto& [group, names] : table_of(file, table, where)) {
-      each_name(toml::node_view<const toml::node>(names), [&](const std::string& name) { into.emplace(name, std::string(group.str())); });
+      each_name(toml::node_view<const toml::node>(names),
+                [&](const std::string& name) { into.emplace(name, std::string(group.str())); });
     }
   };
   read_groups("functions", glue.functions_);
@@ -49,7 +50,8 @@ Glue Glue::parse(std::string_view toml, std::string_view where) {
   const toml::table& partial = table_of(file, "partial_reduction", where);
   each_name(partial["functions"], [&](const std::string& name) { glue.partial_reductions_.insert(name); });
   each_name(partial["methods"], [&](const std::string& name) { glue.partial_reductions_.insert(name); });
-  each_name(table_of(file, "numpy", where)["scalar"], [&](const std::string& name) { glue.scalar_numpy_.insert(name); });
+  each_name(table_of(file, "numpy", where)["scalar"],
+            [&](const std::string& name) { glue.scalar_numpy_.insert(name); });
   const toml::table& imports = table_of(file, "imports", where);
   each_name(imports["allowed"], [&](const std::string& name) { glue.imports_.emplace(name, Import::kAllowed); });
   each_name(imports["noted"], [&](const std::string& name) { glue.imports_.emplace(name, Import::kNoted); });

@@ -5,7 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-/// The glue list, worker/glue.toml: which calls around the kernels compute nothing. One file for these rules and the worker.
+/// The glue list, worker/glue.toml: which calls around the kernels compute nothing. One file for these rules and the
+/// worker.
 namespace autotriton::rules {
 
 class Glue {
@@ -19,7 +20,9 @@ class Glue {
   std::string_view function_group(std::string_view name) const;
   /// The group of a tensor's method; "compute" and "compute_if_tensor" are groups too; empty if unknown.
   std::string_view method_group(std::string_view name) const;
-  bool is_partial_reduction(std::string_view function_or_method) const { return partial_reductions_.contains(function_or_method); }
+  bool is_partial_reduction(std::string_view function_or_method) const {
+    return partial_reductions_.contains(function_or_method);
+  }
   bool is_scalar_numpy(std::string_view name) const { return scalar_numpy_.contains(name); }
 
   enum class Import { kAllowed, kNoted, kRefused };

@@ -40,6 +40,8 @@ std::string_view refused_statement(Kind kind) {
       return "nonlocal";
     case Kind::kClass:
       return "class";
+    case Kind::kTypeAlias:
+      return "type";
     case Kind::kDelete:
       return "del";
     case Kind::kExec:
@@ -72,7 +74,8 @@ class JitBodies {
 
  private:
   void refuse(NodeId node, const std::string& what) {
-    context_.report_line(kRule, Level::kReject, node, what + " inside a jit body is not Triton; use tl operations on the parameters");
+    context_.report_line(kRule, Level::kReject, node,
+                         what + " inside a jit body is not Triton; use tl operations on the parameters");
   }
 
   void visit(NodeId node) {
@@ -96,7 +99,8 @@ class JitBodies {
       case Kind::kWithItem: {
         const NodeId item = module_.unwrap(module_[node].first_child);
         const NodeId manager = module_.kind(item) == Kind::kAsPattern ? module_[item].first_child : item;
-        const auto name = resolver_.external(module_.kind(manager) == Kind::kCall ? module_.child(manager, Field::kFunction) : manager);
+        const auto name = resolver_.external(
+            module_.kind(manager) == Kind::kCall ? module_.child(manager, Field::kFunction) : manager);
         if (!name || !name->starts_with("triton.")) {
           refuse(node, "with");
           return;
@@ -144,7 +148,8 @@ class JitBodies {
 
   void check_external(NodeId node, const std::string& name) {
     if (name == "math" || name.starts_with("math.")) return;
-    for (const std::string_view inner : {"triton.runtime", "triton.compiler", "triton.backends", "triton.knobs", "triton.testing", "triton._C"}) {
+    for (const std::string_view inner :
+         {"triton.runtime", "triton.compiler", "triton.backends", "triton.knobs", "triton.testing", "triton._C"}) {
       if (name.starts_with(inner)) return refuse(node, "`" + name + "`");
     }
     if (name == "triton" || name.starts_with("triton.")) return;
@@ -181,13 +186,15 @@ class JitBodies {
       switch (callee.kind) {
         case ValueKind::kFunction: {
           const NodeId named = module_.child(callee.node, Field::kName);
-          refuse(call, "calling " + (named == kNoNode ? std::string("a lambda") : std::string(module_.name_of(named)) +
-                                                                                      ", which has no @triton.jit,"));
+          refuse(call,
+                 "calling " + (named == kNoNode ? std::string("a lambda")
+                                                : std::string(module_.name_of(named)) + ", which has no @triton.jit,"));
           break;
         }
         case ValueKind::kExternal:
           check_external_call(call, std::string(resolver_.text(callee)));
-          if (is_local(function) && module_.kind(function) == Kind::kIdentifier) check_external(call, std::string(resolver_.text(callee)));
+          if (is_local(function) && module_.kind(function) == Kind::kIdentifier)
+            check_external(call, std::string(resolver_.text(callee)));
           break;
         case ValueKind::kInstance:
         case ValueKind::kLaunch:
@@ -208,7 +215,8 @@ class JitBodies {
     }
     // A store whose value cannot be seen could not be knocked out.
     const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
-    if (!name.starts_with("triton.") || (last.find("store") == std::string_view::npos && !last.starts_with("atomic_"))) return;
+    if (!name.starts_with("triton.") || (last.find("store") == std::string_view::npos && !last.starts_with("atomic_")))
+      return;
     for (const NodeId argument : module_.children(module_.child(call, Field::kArguments))) {
       if (module_.kind(argument) == Kind::kListSplat || module_.kind(argument) == Kind::kDictionarySplat) {
         refuse(call, std::string(last) + " with starred arguments");
@@ -228,13 +236,16 @@ class JitBodies {
       if (loads && stores) break;
       const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
       std::string_view name;
-      if (module_.kind(function) == Kind::kAttribute) name = module_.name_of(module_.child(function, Field::kAttribute));
+      if (module_.kind(function) == Kind::kAttribute)
+        name = module_.name_of(module_.child(function, Field::kAttribute));
       for (const Value& callee : resolver_.values(function)) {
         const std::string_view full = resolver_.text(callee);
         if (callee.kind == ValueKind::kExternal && full.starts_with("triton.")) name = full.substr(full.rfind('.') + 1);
       }
-      const bool is_load = name == "load" || name.ends_with("descriptor_load") || name == "load_tensor_descriptor" || name == "gather";
-      const bool is_store = name == "store" || name.ends_with("descriptor_store") || name == "store_tensor_descriptor" || name == "scatter";
+      const bool is_load =
+          name == "load" || name.ends_with("descriptor_load") || name == "load_tensor_descriptor" || name == "gather";
+      const bool is_store = name == "store" || name.ends_with("descriptor_store") ||
+                            name == "store_tensor_descriptor" || name == "scatter";
       const bool is_atomic = name.starts_with("atomic_");
       if (!is_load && !is_store && !is_atomic) continue;
       if (!reaches_parameter(call, function)) continue;
@@ -247,21 +258,25 @@ class JitBodies {
     }
     const std::string name(module_.name_of(module_.child(first, Field::kName)));
     if (!loads) {
-      context_.report("jit-body-no-load", Level::kReject, first,
-                      name + " and the other launched kernels read no argument with tl.load; load the inputs in the kernel");
+      context_.report(
+          "jit-body-no-load", Level::kReject, first,
+          name + " and the other launched kernels read no argument with tl.load; load the inputs in the kernel");
     }
     if (!stores) {
-      context_.report("jit-body-no-store", Level::kReject, first,
-                      name + " and the other launched kernels write no argument with tl.store; store the result in the kernel");
+      context_.report(
+          "jit-body-no-store", Level::kReject, first,
+          name + " and the other launched kernels write no argument with tl.store; store the result in the kernel");
     }
   }
 
   /// Whether the address of a load or store comes from a parameter of its jit function.
   bool reaches_parameter(NodeId call, NodeId function) {
     seen_.clear();
-    if (module_.kind(function) == Kind::kAttribute && mentions_parameter(module_.child(function, Field::kObject))) return true;
+    if (module_.kind(function) == Kind::kAttribute && mentions_parameter(module_.child(function, Field::kObject)))
+      return true;
     const NodeId address = module_.nth_child(module_.child(call, Field::kArguments), 0);
-    return mentions_parameter(module_.kind(address) == Kind::kKeywordArgument ? module_.child(address, Field::kValue) : address);
+    return mentions_parameter(module_.kind(address) == Kind::kKeywordArgument ? module_.child(address, Field::kValue)
+                                                                              : address);
   }
 
   bool mentions_parameter(NodeId node) {

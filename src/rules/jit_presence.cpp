@@ -10,15 +10,17 @@ void check_jit_presence(Context& context) {
     for (const syntax::NodeId decorator : context.resolver.decorators(function)) {
       const std::string_view text = context.module.text(decorator);
       if (!text.starts_with("triton.jit") && text != "jit") continue;
-      context.report("no-jit-kernel", Level::kReject, decorator,
-                     "`" + std::string(text) + "` is not Triton's here, since the file does not import it; add `import triton`");
+      context.report(
+          "no-jit-kernel", Level::kReject, decorator,
+          "`" + std::string(text) + "` is not Triton's here, since the file does not import it; add `import triton`");
       return;
     }
   }
-  context.report("no-jit-kernel", Level::kReject, context.entry_node,
-                 "no function of this answer is decorated with triton.jit; write the computation as a @triton.jit kernel and "
-                 "launch it from " +
-                     context.entry.name);
+  context.report(
+      "no-jit-kernel", Level::kReject, context.entry_node,
+      "no function of this answer is decorated with triton.jit; write the computation as a @triton.jit kernel and "
+      "launch it from " +
+          context.entry.name);
 }
 
 }  // namespace autotriton::rules

@@ -42,7 +42,8 @@ std::vector<Guarded> guarded_names(Context& context) {
   add(context.module.find_name("triton"), "triton");
   add(context.module.find_name("tl"), "triton.language");
   for (const Binding& binding : context.resolver.scopes().all_bindings()) {
-    if (binding.kind == BindingKind::kImport) add(binding.name, guarded_meaning(context.resolver.scopes().import_path(binding)));
+    if (binding.kind == BindingKind::kImport)
+      add(binding.name, guarded_meaning(context.resolver.scopes().import_path(binding)));
   }
   // A decorator called jit is taken for Triton's by every reader.
   add(context.module.find_name("jit"), "triton.jit");
@@ -51,7 +52,8 @@ std::vector<Guarded> guarded_names(Context& context) {
 
 /// `triton = None` where the import failed: the answer cannot run without it anyway.
 bool is_failed_import(const syntax::Module& module, const Binding& binding) {
-  return module.kind(module.unwrap(binding.value)) == Kind::kNone && module.enclosing(binding.target, Kind::kExcept) != kNoNode;
+  return module.kind(module.unwrap(binding.value)) == Kind::kNone &&
+         module.enclosing(binding.target, Kind::kExcept) != kNoNode;
 }
 
 bool keeps_meaning(Context& context, const Binding& binding, std::string_view meaning) {

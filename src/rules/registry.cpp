@@ -2,8 +2,8 @@
 
 #include "rules/context.h"
 
-/// The written-out list of families and rules. A new rule is one entry here, a function in its family's file and cases in
-/// testdata/<rule id>/.
+/// The written-out list of families and rules. A new rule is one entry here, a function in its family's file and cases
+/// in testdata/<rule id>/.
 namespace autotriton::rules {
 namespace {
 
@@ -28,11 +28,13 @@ constexpr auto kTorchCompute = std::to_array<RuleInfo>({
      .level = Level::kReject,
      .sentence = "PyTorch (or numpy) computes on the path from the entry point.",
      .reason = "The task is to replace PyTorch's computation; allocating, viewing, moving and casting are free.",
-     .remedy = "Do the arithmetic, product, reduction or module call inside a kernel. Modules may stay as holders of parameters."},
+     .remedy = "Do the arithmetic, product, reduction or module call inside a kernel. Modules may stay as holders of "
+               "parameters."},
     {.id = "partial-reduction",
      .level = Level::kNote,
      .sentence = "A .sum() or .mean() of PyTorch stands on the path.",
-     .reason = "As the last step over per-block results of a kernel it is glue; as the computation itself it is not. The run decides.",
+     .reason = "As the last step over per-block results of a kernel it is glue; as the computation itself it is not. "
+               "The run decides.",
      .remedy = "Reduce inside the kernel, with a second launch or an atomic."},
 });
 
@@ -48,7 +50,8 @@ constexpr auto kImports = std::to_array<RuleInfo>({
     {.id = "import-not-allowed",
      .level = Level::kReject,
      .sentence = "A module outside the list is imported.",
-     .reason = "Other kernel libraries, native code and system modules are not what the task asks for. Harmless ones are only noted.",
+     .reason = "Other kernel libraries, native code and system modules are not what the task asks for. Harmless ones "
+               "are only noted.",
      .remedy = "Use torch, triton and plain modules of Python such as math and typing."},
 });
 
@@ -64,7 +67,8 @@ constexpr auto kJitBodies = std::to_array<RuleInfo>({
     {.id = "jit-body-not-triton",
      .level = Level::kReject,
      .sentence = "A jit body holds what Triton cannot compile.",
-     .reason = "On a machine without a GPU the body runs as Python, where torch, numpy or files would work; on a GPU it would not compile.",
+     .reason = "On a machine without a GPU the body runs as Python, where torch, numpy or files would work; on a GPU "
+               "it would not compile.",
      .remedy = "Use tl operations, other jit functions, constants and plain arithmetic."},
     {.id = "jit-body-no-load",
      .level = Level::kReject,

@@ -41,14 +41,16 @@ bool Report::is_triton() const {
 Report check(const syntax::Module& module, const EntryPoint& entry, const Glue& glue) {
   Context context(module, entry, glue);
   for (const Family& family : all_families()) family.check(context);
-  std::ranges::stable_sort(context.findings, {}, [](const Finding& finding) { return std::tuple(finding.line, finding.column); });
+  std::ranges::stable_sort(context.findings, {},
+                           [](const Finding& finding) { return std::tuple(finding.line, finding.column); });
 
   Report report;
   const auto name_of = [&](syntax::NodeId function) {
     const syntax::NodeId name = module.child(function, syntax::Field::kName);
     return name == syntax::kNoNode ? std::string("<lambda>") : std::string(module.name_of(name));
   };
-  for (const syntax::NodeId function : context.resolver.jit_functions()) report.jit_functions.push_back(name_of(function));
+  for (const syntax::NodeId function : context.resolver.jit_functions())
+    report.jit_functions.push_back(name_of(function));
   for (const syntax::NodeId function : context.launched) report.launched.push_back(name_of(function));
   report.findings = std::move(context.findings);
   report.entry_found = context.entry_found;

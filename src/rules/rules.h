@@ -9,13 +9,14 @@
 #include "rules/glue.h"
 #include "syntax/syntax.h"
 
-/// The rule-based half of the verdict: reads an answer's source and says what is not Triton in it, with line and remedy.
+/// The rule-based half of the verdict: reads an answer's source and says what is not Triton in it, with line and
+/// remedy.
 ///
-///     const rules::Report report = rules::check(module, {rules::EntryKind::kModule, "ModelNew"}, rules::Glue::embedded());
-///     if (!report.is_triton()) show(report.findings);
+///     const rules::Report report = rules::check(module, {rules::EntryKind::kModule, "ModelNew"},
+///     rules::Glue::embedded()); if (!report.is_triton()) show(report.findings);
 ///
-/// Only code that the entry point can reach is judged: statements of the module, the construction of the entry's class and,
-/// for torch compute and launches, the path from its forward. What no rule can be certain of is left to the run.
+/// Only code that the entry point can reach is judged: statements of the module, the construction of the entry's class
+/// and, for torch compute and launches, the path from its forward. What no rule can be certain of is left to the run.
 namespace autotriton::rules {
 
 enum class Level { kReject, kSuspicious, kNote };
@@ -24,8 +25,8 @@ std::string_view level_name(Level level);  ///< "reject", "suspicious", "note".
 struct Finding {
   std::string rule;
   Level level = Level::kReject;
-  int line = 0;    ///< From 1.
-  int column = 0;  ///< From 1, in bytes.
+  int line = 0;         ///< From 1.
+  int column = 0;       ///< From 1, in bytes.
   std::string message;  ///< What is wrong here; then what to change.
 };
 

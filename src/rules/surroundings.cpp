@@ -106,11 +106,28 @@ constexpr auto kNames = std::to_array<Entry>({
 });
 
 constexpr auto kFrameAttributes = std::to_array<std::string_view>({
-    "__builtins__", "__globals__", "__subclasses__", "ag_frame", "cr_frame", "f_back", "f_builtins", "f_code", "f_globals",
-    "f_locals", "func_globals", "gi_code", "gi_frame", "tb_frame", "tb_next", "__mro__", "__bases__", "__traceback__",
+    "__builtins__",
+    "__globals__",
+    "__subclasses__",
+    "ag_frame",
+    "cr_frame",
+    "f_back",
+    "f_builtins",
+    "f_code",
+    "f_globals",
+    "f_locals",
+    "func_globals",
+    "gi_code",
+    "gi_frame",
+    "tb_frame",
+    "tb_next",
+    "__mro__",
+    "__bases__",
+    "__traceback__",
 });
 constexpr auto kHookMethods = std::to_array<std::string_view>(
-    {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__", "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
+    {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__",
+     "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
 constexpr auto kDeviceAttributes = std::to_array<std::string_view>({"is_cuda", "is_cpu", "is_xpu", "is_meta"});
 
 std::string remedy_for(std::string_view rule) {
@@ -122,9 +139,11 @@ std::string remedy_for(std::string_view rule) {
 const Entry* find_entry(std::string_view name) {
   const Entry* best = nullptr;
   for (const Entry& entry : kNames) {
-    const bool matches = entry.name.ends_with('.')
-                             ? name.starts_with(entry.name)
-                             : name == entry.name || (name.starts_with(entry.name) && (name[entry.name.size()] == '.' || name[entry.name.size()] == '['));
+    const bool matches =
+        entry.name.ends_with('.')
+            ? name.starts_with(entry.name)
+            : name == entry.name ||
+                  (name.starts_with(entry.name) && (name[entry.name.size()] == '.' || name[entry.name.size()] == '['));
     if (matches && (best == nullptr || entry.name.size() > best->name.size())) best = &entry;
   }
   return best;
@@ -150,7 +169,11 @@ class Surroundings {
           break;
         case Kind::kDelete:
         case Kind::kFor:
-          check_target(module_.kind(node) == Kind::kFor ? module_.child(node, Field::kLeft) : module_[node].first_child);
+          check_target(module_.kind(node) == Kind::kFor ? module_.child(node, Field::kLeft)
+                                                        : module_[node].first_child);
+          break;
+        case Kind::kTypeAlias:  // The grammar reads `type(kernel).run = …` so; a real alias needs a later Python.
+          tampers(node, "assigning through type(…)");
           break;
         case Kind::kCall:
           check_setattr(node);
@@ -182,9 +205,11 @@ class Surroundings {
       if (!resolver_.values(module_[node].parent).empty()) return;
     }
     for (const Value& value : resolver_.values(node)) {
-      if (value.kind == ValueKind::kUnresolved && resolver_.text(value) == "Model" && module_.kind(node) == Kind::kIdentifier) {
-        context_.report_line("sniffing", Level::kReject, node,
-                             "`Model` is not defined in this file and the reference is not within reach; write the module out");
+      if (value.kind == ValueKind::kUnresolved && resolver_.text(value) == "Model" &&
+          module_.kind(node) == Kind::kIdentifier) {
+        context_.report_line(
+            "sniffing", Level::kReject, node,
+            "`Model` is not defined in this file and the reference is not within reach; write the module out");
       }
       if (value.kind != ValueKind::kExternal) continue;
       const std::string_view name = resolver_.text(value);
@@ -192,20 +217,23 @@ class Surroundings {
       if (entry == nullptr) continue;
       const std::string shown(name.starts_with("builtins.") ? name.substr(9) : name);
       context_.report_line(entry->rule, entry->level, node,
-                           entry->level == Level::kNote ? shown + " reads the device; the answer must not depend on it"
-                                                        : shown + " is out of bounds for an answer; " + remedy_for(entry->rule));
+                           entry->level == Level::kNote
+                               ? shown + " reads the device; the answer must not depend on it"
+                               : shown + " is out of bounds for an answer; " + remedy_for(entry->rule));
     }
   }
 
   void check_attribute(NodeId node) {
     const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
-    if (name == "add_pre_run_hook" || name == "pre_run_hooks") tampers(node, "." + std::string(name) + " runs code at each launch: this");
+    if (name == "add_pre_run_hook" || name == "pre_run_hooks")
+      tampers(node, "." + std::string(name) + " runs code at each launch: this");
     if (name.starts_with("register_") && name.ends_with("_hook") && name != "register_hook") {
       tampers(node, "." + std::string(name) + " lets other code change what forward returns: this");
     }
     if (std::ranges::find(kFrameAttributes, name) != kFrameAttributes.end()) {
-      context_.report_line("sniffing", Level::kReject, node,
-                           "." + std::string(name) + " looks into frames or types of the interpreter; " + remedy_for("sniffing"));
+      context_.report_line(
+          "sniffing", Level::kReject, node,
+          "." + std::string(name) + " looks into frames or types of the interpreter; " + remedy_for("sniffing"));
     }
   }
 
@@ -220,7 +248,8 @@ class Surroundings {
         for (const NodeId part : module_.children(target)) check_target(part);
         return;
       case Kind::kAttribute:
-        if (module_.name_of(module_.child(target, Field::kAttribute)) == "__class__") return tampers(target, "assigning to __class__");
+        if (module_.name_of(module_.child(target, Field::kAttribute)) == "__class__")
+          return tampers(target, "assigning to __class__");
         check_owner(target, module_.child(target, Field::kObject));
         return;
       case Kind::kSubscript:
@@ -234,7 +263,8 @@ class Surroundings {
   void check_owner(NodeId target, NodeId owner) {
     for (const Value& value : resolver_.values(owner)) {
       if (value.kind == ValueKind::kExternal && resolver_.text(value).find("()") == std::string_view::npos &&
-          !resolver_.text(value).starts_with("torch.nn.Module.") && resolver_.text(value).find("[]") == std::string_view::npos) {
+          !resolver_.text(value).starts_with("torch.nn.Module.") &&
+          resolver_.text(value).find("[]") == std::string_view::npos) {
         if (resolver_.text(value).starts_with("os.environ")) return;  // Named by its own rule.
         return tampers(target, "assigning into " + std::string(resolver_.text(value)));
       }
@@ -242,7 +272,8 @@ class Surroundings {
         if (module_.kind(target) != Kind::kAttribute) continue;
         const std::string_view name = module_.name_of(module_.child(target, Field::kAttribute));
         if (name != "configs") return tampers(target, "assigning to ." + std::string(name) + " of a kernel");
-        context_.report_line("tampering", Level::kSuspicious, target, "the kernel's configs change at run time; list them in triton.autotune");
+        context_.report_line("tampering", Level::kSuspicious, target,
+                             "the kernel's configs change at run time; list them in triton.autotune");
       }
     }
   }
@@ -265,13 +296,16 @@ class Surroundings {
   void check_bases(NodeId definition) {
     for (const NodeId base : module_.children(module_.child(definition, Field::kSuperclasses))) {
       if (module_.kind(base) == Kind::kKeywordArgument) {
-        if (module_.name_of(module_.child(base, Field::kName)) == "metaclass" && !resolver_.may_be(module_.child(base, Field::kValue), "abc.ABCMeta")) {
+        if (module_.name_of(module_.child(base, Field::kName)) == "metaclass" &&
+            !resolver_.may_be(module_.child(base, Field::kValue), "abc.ABCMeta")) {
           tampers(base, "a metaclass");
         }
         continue;
       }
-      if (resolver_.may_be(base, "torch.Tensor") || resolver_.may_be(base, "torch.nn.Parameter")) tampers(base, "a subclass of Tensor");
-      if (resolver_.may_be(base, "triton.JITFunction") || resolver_.may_be(base, "triton.runtime.JITFunction")) tampers(base, "a subclass of JITFunction");
+      if (resolver_.may_be(base, "torch.Tensor") || resolver_.may_be(base, "torch.nn.Parameter"))
+        tampers(base, "a subclass of Tensor");
+      if (resolver_.may_be(base, "triton.JITFunction") || resolver_.may_be(base, "triton.runtime.JITFunction"))
+        tampers(base, "a subclass of JITFunction");
     }
   }
 
@@ -285,7 +319,8 @@ class Surroundings {
       const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
       const NodeId object = module_.unwrap(module_.child(node, Field::kObject));
       bool reads = std::ranges::find(kDeviceAttributes, name) != kDeviceAttributes.end();
-      reads = reads || (name == "type" && module_.kind(object) == Kind::kAttribute && module_.name_of(module_.child(object, Field::kAttribute)) == "device");
+      reads = reads || (name == "type" && module_.kind(object) == Kind::kAttribute &&
+                        module_.name_of(module_.child(object, Field::kAttribute)) == "device");
       for (const Value& value : resolver_.values(node)) {
         const std::string_view full = resolver_.text(value);
         if (value.kind == ValueKind::kExternal && full.starts_with("torch.")) {
@@ -293,7 +328,8 @@ class Surroundings {
         }
       }
       if (reads) {
-        context_.report_line("device-read", Level::kNote, node, "this reads the device; results must not depend on what it says");
+        context_.report_line("device-read", Level::kNote, node,
+                             "this reads the device; results must not depend on what it says");
       }
     }
   }

@@ -16,19 +16,22 @@ using syntax::ValueKind;
 
 namespace {
 
-constexpr int kMaxSteps = 2'000;          // A question that costs more is answered with "not certain",
+constexpr int kMaxSteps = 2'000;         // A question that costs more is answered with "not certain",
 constexpr int kMaxTotalSteps = 400'000;  // and so are all once a file has cost that much.
 constexpr int kMaxDepth = 200;
 
 constexpr auto kTensorAttributes = std::to_array<std::string_view>({"shape", "is_cuda", "requires_grad", "layout"});
-constexpr auto kTensorMethods = std::to_array<std::string_view>(
-    {"stride", "numel", "contiguous", "data_ptr", "is_contiguous", "element_size", "size", "dim", "new_empty", "new_zeros"});
+constexpr auto kTensorMethods =
+    std::to_array<std::string_view>({"stride", "numel", "contiguous", "data_ptr", "is_contiguous", "element_size",
+                                     "size", "dim", "new_empty", "new_zeros"});
 /// Methods that only a tensor has, so that their result is one whatever the receiver.
-constexpr auto kTensorOnly = std::to_array<std::string_view>(
-    {"contiguous", "new_empty", "new_zeros", "new_ones", "new_full", "unsqueeze", "squeeze", "permute", "expand_as", "view_as", "type_as", "detach", "clone"});
+constexpr auto kTensorOnly =
+    std::to_array<std::string_view>({"contiguous", "new_empty", "new_zeros", "new_ones", "new_full", "unsqueeze",
+                                     "squeeze", "permute", "expand_as", "view_as", "type_as", "detach", "clone"});
 /// Methods whose result is a tuple, a number or a type.
-constexpr auto kNotTensors = std::to_array<std::string_view>(
-    {"split", "chunk", "unbind", "tensor_split", "split_with_sizes", "hsplit", "vsplit", "dsplit", "broadcast_tensors"});
+constexpr auto kNotTensors =
+    std::to_array<std::string_view>({"split", "chunk", "unbind", "tensor_split", "split_with_sizes", "hsplit", "vsplit",
+                                     "dsplit", "broadcast_tensors"});
 
 template <typename List>
 bool has(const List& list, std::string_view name) {
@@ -36,7 +39,8 @@ bool has(const List& list, std::string_view name) {
 }
 
 bool is_tensor_group(std::string_view group) {
-  return group == "allocate" || group == "constant" || group == "view" || group == "copy" || group == "move" || group == "random";
+  return group == "allocate" || group == "constant" || group == "view" || group == "copy" || group == "move" ||
+         group == "random";
 }
 
 }  // namespace
@@ -138,7 +142,9 @@ bool TensorTypes::judge_name(NodeId identifier) {
   if (found.empty()) return false;
   bool any = false;
   for (const Binding& binding : found) {
-    if (binding.kind == BindingKind::kAugment || binding.kind == BindingKind::kAnnotation || binding.kind == BindingKind::kDelete) continue;
+    if (binding.kind == BindingKind::kAugment || binding.kind == BindingKind::kAnnotation ||
+        binding.kind == BindingKind::kDelete)
+      continue;
     // While a binding is being judged, a use of the same name is taken to agree with it: `x = x.view(-1)`.
     if (!in_progress_.insert(binding.target).second) continue;
     const bool is_one = judge_binding(binding);
@@ -162,7 +168,8 @@ bool TensorTypes::judge_binding(const Binding& binding) {
       const NodeId function = module_.unwrap(module_.child(value, Field::kFunction));
       if (module_.kind(function) == Kind::kAttribute) {
         const std::string_view method = module_.name_of(module_.child(function, Field::kAttribute));
-        if (has(kNotTensors, method)) return judge(module_.child(function, Field::kObject)) || judge(resolver_.argument(value, 0, "input"));
+        if (has(kNotTensors, method))
+          return judge(module_.child(function, Field::kObject)) || judge(resolver_.argument(value, 0, "input"));
       }
       const auto callees = resolver_.values(function);
       if (callees.empty() || binding.item < 0) return false;
@@ -196,7 +203,8 @@ bool TensorTypes::judge_parameter(const Binding& binding) {
   }
   if (type_tested_.contains({binding.scope, binding.name})) return false;
   for (const Value& value : resolver_.values(binding.target)) {
-    if (value.kind != ValueKind::kResult && value.kind != ValueKind::kExternal && value.kind != ValueKind::kLiteral) return false;
+    if (value.kind != ValueKind::kResult && value.kind != ValueKind::kExternal && value.kind != ValueKind::kLiteral)
+      return false;
   }
   if (used_as_tensor_.contains({binding.scope, binding.name})) return ground();
   const NodeId function = resolver_.scopes()[binding.scope].node;
@@ -224,8 +232,8 @@ bool TensorTypes::judge_call(NodeId call) {
       if (name.find("()") != std::string_view::npos || name.find("torch.nn.Module.") == 0) continue;
       if (!name.starts_with("torch.")) return false;
       const std::string_view rest = name.substr(6);
-      return is_tensor_group(glue_.function_group(rest)) && !has(kNotTensors, rest) && rest != "seed" && rest != "Generator" &&
-             rest != "manual_seed" && rest != "initial_seed" && ground();
+      return is_tensor_group(glue_.function_group(rest)) && !has(kNotTensors, rest) && rest != "seed" &&
+             rest != "Generator" && rest != "manual_seed" && rest != "initial_seed" && ground();
     } else {
       return false;
     }
@@ -237,8 +245,10 @@ bool TensorTypes::judge_call(NodeId call) {
   if (has(kNotTensors, method)) return false;
   if (has(kTensorOnly, method)) return ground();
   // `partial.sum() / n` scales a scalar; the run decides on the sum.
-  if (glue_.is_partial_reduction(method) && module_.num_children(module_.child(call, Field::kArguments)) == 0) return false;
-  const bool returns_tensor = group == "compute" || group == "compute_if_tensor" || is_tensor_group(group) || glue_.is_partial_reduction(method);
+  if (glue_.is_partial_reduction(method) && module_.num_children(module_.child(call, Field::kArguments)) == 0)
+    return false;
+  const bool returns_tensor = group == "compute" || group == "compute_if_tensor" || is_tensor_group(group) ||
+                              glue_.is_partial_reduction(method);
   return returns_tensor && judge(module_.child(function, Field::kObject));
 }
 
@@ -250,7 +260,9 @@ bool TensorTypes::judge_attribute(NodeId attribute) {
   for (const Value& holder : syntax::ValueSet(resolver_.values(object))) {
     if (holder.kind == ValueKind::kResult) {
       const std::string_view made_by = resolver_.text(holder);
-      if (made_by.starts_with("torch.nn.") && (name == "weight" || name == "bias" || name == "running_mean" || name == "running_var")) return ground();
+      if (made_by.starts_with("torch.nn.") &&
+          (name == "weight" || name == "bias" || name == "running_mean" || name == "running_var"))
+        return ground();
     }
     if (holder.kind != ValueKind::kInstance) continue;
     bool any = false;

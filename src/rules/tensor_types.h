@@ -9,8 +9,8 @@
 
 namespace autotriton::rules {
 
-/// Tells which expressions are certainly torch tensors. "No" means not certain: sizes, hyper-parameters and anything whose
-/// origin is not seen. So a rule that refuses tensor arithmetic cannot refuse arithmetic on integers.
+/// Tells which expressions are certainly torch tensors. "No" means not certain: sizes, hyper-parameters and anything
+/// whose origin is not seen. So a rule that refuses tensor arithmetic cannot refuse arithmetic on integers.
 class TensorTypes {
  public:
   TensorTypes(syntax::Resolver& resolver, const Glue& glue);

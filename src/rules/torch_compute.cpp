@@ -21,17 +21,36 @@ constexpr std::string_view kRule = "torch-compute";
 
 /// Parts of torch that compute, whatever the name below them.
 constexpr auto kComputeNamespaces = std::to_array<std::string_view>({
-    "_C", "_VF", "_decomp", "_inductor", "_ops", "_prims", "_refs", "ao", "fft", "func", "jit", "linalg", "masked", "nested", "ops",
-    "optim", "quantization", "sparse", "special",
+    "_C",
+    "_VF",
+    "_decomp",
+    "_inductor",
+    "_ops",
+    "_prims",
+    "_refs",
+    "ao",
+    "fft",
+    "func",
+    "jit",
+    "linalg",
+    "masked",
+    "nested",
+    "ops",
+    "quantization",
+    "sparse",
+    "special",
 });
 /// Modules of torch.nn that hand their input on.
 constexpr auto kPassiveModules = std::to_array<std::string_view>({"nn.Identity", "nn.Flatten", "nn.Unflatten"});
 /// Builtins that fall back on a tensor's own arithmetic.
-constexpr auto kArithmeticBuiltins = std::to_array<std::string_view>({"abs", "divmod", "max", "min", "pow", "round", "sum"});
+constexpr auto kArithmeticBuiltins =
+    std::to_array<std::string_view>({"abs", "divmod", "max", "min", "pow", "round", "sum"});
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
-bool is_capitalised(std::string_view name) { return !name.empty() && std::isupper(static_cast<unsigned char>(name.front())) != 0; }
+bool is_capitalised(std::string_view name) {
+  return !name.empty() && std::isupper(static_cast<unsigned char>(name.front())) != 0;
+}
 
 class TorchCompute {
  public:
@@ -54,7 +73,8 @@ class TorchCompute {
           check_binary(node);
           break;
         case Kind::kUnary:
-          if (context_.tensors.is_tensor(module_.child(node, Field::kArgument)) || context_.tensors.makes_tensor(node)) refuse_arithmetic(node);
+          if (context_.tensors.is_tensor(module_.child(node, Field::kArgument)) || context_.tensors.makes_tensor(node))
+            refuse_arithmetic(node);
           break;
         case Kind::kComparison:
           check_comparison(node);
@@ -74,11 +94,13 @@ class TorchCompute {
 
  private:
   void refuse(NodeId node, const std::string& what) {
-    context_.report_line(kRule, Level::kReject, node, what + " computes in PyTorch on the path; do this inside a kernel");
+    context_.report_line(kRule, Level::kReject, node,
+                         what + " computes in PyTorch on the path; do this inside a kernel");
   }
   void refuse_arithmetic(NodeId node) {
-    context_.report_line(kRule, Level::kReject, node,
-                         "`" + short_text(node) + "` is tensor arithmetic in PyTorch on the path; do this inside a kernel");
+    context_.report_line(
+        kRule, Level::kReject, node,
+        "`" + short_text(node) + "` is tensor arithmetic in PyTorch on the path; do this inside a kernel");
   }
 
   std::string short_text(NodeId node) const {
@@ -135,13 +157,16 @@ class TorchCompute {
       refuse(call, name);
     } else if (name.starts_with("operator.") || name.starts_with("builtins.")) {
       const std::string_view function = last_part(name);
-      const bool is_arithmetic = name.starts_with("operator.")
-                                     ? function != "itemgetter" && function != "getitem" && function != "index" && !function.starts_with("is_")
-                                     : std::ranges::find(kArithmeticBuiltins, function) != kArithmeticBuiltins.end();
-      if (is_arithmetic && (any_argument_is_tensor(call) || context_.tensors.makes_tensor(call))) refuse_arithmetic(call);
+      const bool is_arithmetic =
+          name.starts_with("operator.")
+              ? function != "itemgetter" && function != "getitem" && function != "index" && !function.starts_with("is_")
+              : std::ranges::find(kArithmeticBuiltins, function) != kArithmeticBuiltins.end();
+      if (is_arithmetic && (any_argument_is_tensor(call) || context_.tensors.makes_tensor(call)))
+        refuse_arithmetic(call);
     } else if (name == "functools.reduce" || name == "itertools.accumulate") {
       const auto function = context_.resolver.external(context_.resolver.argument(call, 0, ""));
-      if (function && function->starts_with("operator.") && context_.tensors.makes_tensor(call)) refuse_arithmetic(call);
+      if (function && function->starts_with("operator.") && context_.tensors.makes_tensor(call))
+        refuse_arithmetic(call);
     }
   }
 
@@ -152,7 +177,8 @@ class TorchCompute {
       const std::string_view group = glue.method_group(method);
       if (glue.is_partial_reduction(method)) {
         note_reduction(node, full);
-      } else if (group == "compute" || group == "compute_if_tensor" || (group.empty() && method != "__init__" && method != "__new__")) {
+      } else if (group == "compute" || group == "compute_if_tensor" ||
+                 (group.empty() && method != "__init__" && method != "__new__")) {
         refuse(node, full);
       }
       return;
@@ -172,11 +198,14 @@ class TorchCompute {
     if (name.starts_with("nn.")) {
       const std::string_view below = name.substr(3);
       const std::string_view holder = first_part(below);
-      if (holder == "functional" || holder == "utils" || holder == "init" || holder == "attention") return refuse(node, full);
+      if (holder == "functional" || holder == "utils" || holder == "init" || holder == "attention")
+        return refuse(node, full);
       if (last == "forward" || last == "__call__") {
-        if (std::ranges::find(kPassiveModules, name.substr(0, name.rfind('.'))) == kPassiveModules.end()) refuse(node, full);
+        if (std::ranges::find(kPassiveModules, name.substr(0, name.rfind('.'))) == kPassiveModules.end())
+          refuse(node, full);
       } else if (holder != "Module") {
-        check_method_name(node, last, /*receiver_is_tensor=*/true);  // self.weight.mul(…) of a class built on nn.Linear.
+        check_method_name(node, last,
+                          /*receiver_is_tensor=*/true);  // self.weight.mul(…) of a class built on nn.Linear.
       }
       return;
     }
@@ -200,6 +229,8 @@ class TorchCompute {
     const std::string made_by = name.substr(0, name.find("()"));
     if (made_by.starts_with("torch.nn.") && (method == "forward" || method == "__call__")) {
       check_module_call(call, made_by);
+    } else if (made_by.starts_with("torch.optim.") && method == "step") {
+      refuse(call, made_by + ".step");
     } else if (made_by.starts_with("torch.") || made_by.find("torch") == std::string::npos) {
       const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
       if (module_.kind(function) == Kind::kAttribute) check_method(call, function);
@@ -227,7 +258,8 @@ class TorchCompute {
   void check_module_call(NodeId call, const std::string& made_by) {
     if (std::ranges::find(kPassiveModules, std::string_view(made_by).substr(6)) != kPassiveModules.end()) return;
     context_.report_line(kRule, Level::kReject, call,
-                         "this calls a " + made_by + ", which computes in PyTorch; keep the module as a holder of its " +
+                         "this calls a " + made_by +
+                             ", which computes in PyTorch; keep the module as a holder of its " +
                              "parameters and compute with a kernel");
   }
 
@@ -253,12 +285,14 @@ class TorchCompute {
     bool is_other = !receivers.empty();  // Known, and nothing among it can be a tensor.
     for (const Value& receiver : receivers) is_other = is_other && is_no_tensor(receiver);
     if (is_other) return;
-    check_method_name(call, module_.name_of(module_.child(function, Field::kAttribute)), context_.tensors.is_tensor(object));
+    check_method_name(call, module_.name_of(module_.child(function, Field::kAttribute)),
+                      context_.tensors.is_tensor(object));
   }
 
   void check_method_name(NodeId call, std::string_view method, bool receiver_is_tensor) {
     if (method == "__call__") {  // x.mul.__call__(y)
-      const NodeId inner = module_.unwrap(module_.child(module_.unwrap(module_.child(call, Field::kFunction)), Field::kObject));
+      const NodeId inner =
+          module_.unwrap(module_.child(module_.unwrap(module_.child(call, Field::kFunction)), Field::kObject));
       if (module_.kind(inner) == Kind::kAttribute) check_method(call, inner);
       return;
     }
@@ -271,9 +305,11 @@ class TorchCompute {
   }
 
   void note_reduction(NodeId node, const std::string& what) {
-    context_.report_line("partial-reduction", Level::kNote, node,
-                         what + " is accepted only as the last step over a kernel's partial results, which the run decides; "
-                                "reduce inside the kernel to be sure");
+    context_.report_line(
+        "partial-reduction", Level::kNote, node,
+        what +
+            " is accepted only as the last step over a kernel's partial results, which the run decides; "
+            "reduce inside the kernel to be sure");
   }
 
   bool any_argument_is_tensor(NodeId call) {
@@ -290,11 +326,13 @@ class TorchCompute {
       for (const Value& value : context_.resolver.values(left)) {
         if (value.kind == ValueKind::kInstance) return;
       }
-      context_.report_line(kRule, Level::kReject, node,
-                           "`" + short_text(node) + "` is a matrix product in PyTorch on the path; use tl.dot inside a kernel");
+      context_.report_line(
+          kRule, Level::kReject, node,
+          "`" + short_text(node) + "` is a matrix product in PyTorch on the path; use tl.dot inside a kernel");
       return;
     }
-    if (context_.tensors.is_tensor(left) || context_.tensors.is_tensor(right) || context_.tensors.makes_tensor(node)) refuse_arithmetic(node);
+    if (context_.tensors.is_tensor(left) || context_.tensors.is_tensor(right) || context_.tensors.makes_tensor(node))
+      refuse_arithmetic(node);
   }
 
   void check_comparison(NodeId node) {
@@ -311,7 +349,8 @@ class TorchCompute {
   void check_augmented(NodeId node) {
     const NodeId target = module_.child(node, Field::kLeft);
     if (module_[node].op == Op::kMatmul) return refuse_arithmetic(node);
-    if (context_.tensors.is_tensor(target) || context_.tensors.is_tensor(module_.child(node, Field::kRight))) refuse_arithmetic(node);
+    if (context_.tensors.is_tensor(target) || context_.tensors.is_tensor(module_.child(node, Field::kRight)))
+      refuse_arithmetic(node);
   }
 
   /// map(torch.relu, …), functools.partial(F.linear, …): a function handed to someone who calls it.
@@ -322,8 +361,10 @@ class TorchCompute {
       // f = x.matmul, to be called later.
       const std::string_view method = module_.name_of(module_.child(node, Field::kAttribute));
       const std::string_view group = context_.glue.method_group(method);
-      const bool computes = group == "compute" || (group == "compute_if_tensor" && method != "real" && method != "imag");
-      if (computes && context_.tensors.is_tensor(module_.child(node, Field::kObject))) return refuse(node, "." + std::string(method));
+      const bool computes =
+          group == "compute" || (group == "compute_if_tensor" && method != "real" && method != "imag");
+      if (computes && context_.tensors.is_tensor(module_.child(node, Field::kObject)))
+        return refuse(node, "." + std::string(method));
     }
     const bool is_argument = module_.kind(parent) == Kind::kArguments ||
                              (module_.kind(parent) == Kind::kKeywordArgument && module_[node].field == Field::kValue);

@@ -99,7 +99,8 @@ bool Module::string_value(NodeId id, std::string& value) const {
   const std::size_t width = literal.size() >= 6 && literal[1] == literal[0] && literal[2] == literal[0] ? 3 : 1;
   if (literal.size() < 2 * width) return false;
   literal = literal.substr(width, literal.size() - 2 * width);
-  if (prefix.find_first_of("rR") == std::string_view::npos && literal.find('\\') != std::string_view::npos) return false;
+  if (prefix.find_first_of("rR") == std::string_view::npos && literal.find('\\') != std::string_view::npos)
+    return false;
   value = literal;
   return true;
 }

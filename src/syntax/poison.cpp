@@ -62,7 +62,8 @@ NodeId stored_value(Resolver& resolver, NodeId call) {
   const NodeId first = resolver.argument(call, 0, "");
   bool takes_offsets = is_sequence(module, first) || resolver.argument(call, 9, "offsets") != kNoNode;
   if (!takes_offsets && module.kind(module.unwrap(first)) == Kind::kIdentifier) {
-    for (const Value& value : ValueSet(resolver.values(first))) takes_offsets = takes_offsets || value.kind == ValueKind::kContainer;
+    for (const Value& value : ValueSet(resolver.values(first)))
+      takes_offsets = takes_offsets || value.kind == ValueKind::kContainer;
   }
   if (takes_offsets) {
     const bool is_keyword = resolver.argument(call, 9, "offsets") != kNoNode;

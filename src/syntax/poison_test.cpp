@@ -25,9 +25,11 @@ std::string poisoned(const std::string& body, Poison poison = Poison::kNumber, c
 TEST(PoisonTest, FunctionsByPositionAndKeyword) {
   EXPECT_EQ(poisoned("    tl.store(p, v, mask=m)\n"), "    tl.store(p, ((v)*0 - 13337), mask=m)\n");
   EXPECT_EQ(poisoned("    tl.store(p, v, mask=m)\n", Poison::kZero), "    tl.store(p, ((v)*0), mask=m)\n");
-  EXPECT_EQ(poisoned("    tl.store(pointer=p, value=a if b else c)\n"), "    tl.store(pointer=p, value=((a if b else c)*0 - 13337))\n");
+  EXPECT_EQ(poisoned("    tl.store(pointer=p, value=a if b else c)\n"),
+            "    tl.store(pointer=p, value=((a if b else c)*0 - 13337))\n");
   EXPECT_EQ(poisoned("    tl.store(p, mask=m, value=v,)\n"), "    tl.store(p, mask=m, value=((v)*0 - 13337),)\n");
-  EXPECT_EQ(poisoned("    tl.atomic_add(p, v, sem='relaxed')\n"), "    tl.atomic_add(p, ((v)*0 - 13337), sem='relaxed')\n");
+  EXPECT_EQ(poisoned("    tl.atomic_add(p, v, sem='relaxed')\n"),
+            "    tl.atomic_add(p, ((v)*0 - 13337), sem='relaxed')\n");
   EXPECT_EQ(poisoned("    old = tl.atomic_cas(p, 0, 1)\n"), "    old = tl.atomic_cas(p, 0, ((1)*0 - 13337))\n");
   EXPECT_EQ(poisoned("    tl.atomic_xchg(p, val=v)\n"), "    tl.atomic_xchg(p, val=((v)*0 - 13337))\n");
 }
@@ -45,31 +47,39 @@ TEST(PoisonTest, Methods) {
   EXPECT_EQ(poisoned("    d = tl.make_tensor_descriptor(p, [n], [1], [16])\n    d.store([0], v)\n"),
             "    d = tl.make_tensor_descriptor(p, [n], [1], [16])\n    d.store([0], ((v)*0 - 13337))\n");
   EXPECT_EQ(poisoned("    at = [0, 1]\n    p.store(at, v)\n"), "    at = [0, 1]\n    p.store(at, ((v)*0 - 13337))\n");
-  EXPECT_EQ(poisoned("    tl.store_tensor_descriptor(d, [0], v)\n"), "    tl.store_tensor_descriptor(d, [0], ((v)*0 - 13337))\n");
+  EXPECT_EQ(poisoned("    tl.store_tensor_descriptor(d, [0], v)\n"),
+            "    tl.store_tensor_descriptor(d, [0], ((v)*0 - 13337))\n");
 }
 
 TEST(PoisonTest, Aliases) {
-  const std::string head = "import triton\nfrom triton import language as L\nfrom triton.language import store as put, atomic_add\n@triton.jit\ndef k(p):\n";
+  const std::string head =
+      "import triton\nfrom triton import language as L\nfrom triton.language import store as put, "
+      "atomic_add\n@triton.jit\ndef k(p):\n";
   EXPECT_EQ(poisoned("    put(p, 1)\n", Poison::kNumber, head), "    put(p, ((1)*0 - 13337))\n");
   EXPECT_EQ(poisoned("    atomic_add(p, 1)\n", Poison::kNumber, head), "    atomic_add(p, ((1)*0 - 13337))\n");
   EXPECT_EQ(poisoned("    L.store(p, 1)\n", Poison::kNumber, head), "    L.store(p, ((1)*0 - 13337))\n");
-  EXPECT_EQ(poisoned("    s = L.store\n    s(p, 1)\n", Poison::kNumber, head), "    s = L.store\n    s(p, ((1)*0 - 13337))\n");
-  EXPECT_EQ(poisoned("    store(p, 1)\n", Poison::kNumber, "import triton\nfrom triton.language import *\n@triton.jit\ndef k(p):\n"),
+  EXPECT_EQ(poisoned("    s = L.store\n    s(p, 1)\n", Poison::kNumber, head),
+            "    s = L.store\n    s(p, ((1)*0 - 13337))\n");
+  EXPECT_EQ(poisoned("    store(p, 1)\n", Poison::kNumber,
+                     "import triton\nfrom triton.language import *\n@triton.jit\ndef k(p):\n"),
             "    store(p, ((1)*0 - 13337))\n");
 }
 
 TEST(PoisonTest, StoresInsideStoresNest) {
-  EXPECT_EQ(poisoned("    tl.store(p, tl.atomic_add(q, 1))\n"), "    tl.store(p, ((tl.atomic_add(q, ((1)*0 - 13337)))*0 - 13337))\n");
+  EXPECT_EQ(poisoned("    tl.store(p, tl.atomic_add(q, 1))\n"),
+            "    tl.store(p, ((tl.atomic_add(q, ((1)*0 - 13337)))*0 - 13337))\n");
 }
 
 TEST(PoisonTest, OnlyJitBodiesAreTouched) {
-  const std::string source = "import triton\nimport triton.language as tl\ndef host(p):\n    tl.store(p, 1)\n    box.store(2)\n";
+  const std::string source =
+      "import triton\nimport triton.language as tl\ndef host(p):\n    tl.store(p, 1)\n    box.store(2)\n";
   EXPECT_EQ(poison_stores(std::get<Module>(parse(source)), Poison::kNumber), source);
 }
 
 TEST(PoisonTest, FunctionsMadeJitByACallAreKnown) {
   const std::string head = "import triton\nimport triton.language as tl\ndef f(p):\n";
-  EXPECT_EQ(poisoned("    tl.store(p, 1)\nk = triton.jit(f)\n", Poison::kNumber, head), "    tl.store(p, ((1)*0 - 13337))\nk = triton.jit(f)\n");
+  EXPECT_EQ(poisoned("    tl.store(p, 1)\nk = triton.jit(f)\n", Poison::kNumber, head),
+            "    tl.store(p, ((1)*0 - 13337))\nk = triton.jit(f)\n");
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ int literal_truth(const Module& module, NodeId condition) {
       const int right = literal_truth(module, module.nth_child(condition, 1));
       const NodeId first = module.nth_child(condition, 0);
       const NodeId second = module.nth_child(condition, 1);
-      const std::string_view between = module.source().substr(module[first].end, module[second].begin - module[first].end);
+      const std::string_view between =
+          module.source().substr(module[first].end, module[second].begin - module[first].end);
       const bool is_and = between.find("and") != std::string_view::npos;
       return is_and ? std::min(left, right) : std::max(left, right);
     }
@@ -102,7 +103,8 @@ bool ends_block(const Module& module, NodeId statement) {
       bool has_else = false;
       bool all_end = truth < 0 || ends_block(module, module.child(statement, Field::kConsequence));
       for (const NodeId part : module.children(statement)) {
-        if (module.kind(part) == Kind::kElif) all_end = all_end && ends_block(module, module.child(part, Field::kConsequence));
+        if (module.kind(part) == Kind::kElif)
+          all_end = all_end && ends_block(module, module.child(part, Field::kConsequence));
         if (module.kind(part) != Kind::kElse) continue;
         has_else = true;
         all_end = all_end && ends_block(module, module.child(part, Field::kBody));
@@ -182,7 +184,10 @@ void Reach::walk_definition(NodeId definition) {
     } else if (field == Field::kParameters) {
       for (const NodeId parameter : module_.children(child)) {
         if (const NodeId value = module_.child(parameter, Field::kValue); value != kNoNode) walk(value);
+        if (const NodeId type = module_.child(parameter, Field::kType); type != kNoNode) walk(type);
       }
+    } else if (field == Field::kReturnType) {
+      walk(child);
     }
   }
 }
@@ -204,8 +209,12 @@ void Reach::walk(NodeId node) {
     case Kind::kClass:
       walk_definition(node);
       return;
-    case Kind::kType:
-      return;  // Annotations compute nothing that is used.
+    case Kind::kType: {
+      // An annotation is evaluated where it stands in the module or a class, and nowhere else.
+      const ScopeKind scope = resolver_.scopes()[resolver_.scopes().scope_of(node)].kind;
+      if (scope != ScopeKind::kModule && scope != ScopeKind::kClass) return;
+      break;
+    }
     case Kind::kIdentifier:
       nodes_.push_back(node);
       if (is_use(module_, node)) reference(node);
@@ -225,7 +234,8 @@ void Reach::walk(NodeId node) {
         follow(callee, /*is_called=*/true, node);
       }
       const NodeId callee = module_.unwrap(function);
-      if (!known && module_.kind(callee) == Kind::kSubscript && resolver_.values(module_.child(callee, Field::kValue)).empty()) {
+      if (!known && module_.kind(callee) == Kind::kSubscript &&
+          resolver_.values(module_.child(callee, Field::kValue)).empty()) {
         launches_.push_back({.call = node, .jit_function = kNoNode});
       }
       return;

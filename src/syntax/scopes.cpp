@@ -93,10 +93,10 @@ void Scopes::bind_target(ScopeId scope, BindingKind kind, NodeId target, NodeId 
     case Kind::kExpressionList: {
       const NodeId plain = module_.unwrap(value);
       const Kind value_kind = module_.kind(plain);
-      const bool is_written_out = item == kWhole && kind == BindingKind::kAssign &&
-                                  (value_kind == Kind::kTuple || value_kind == Kind::kList ||
-                                   value_kind == Kind::kExpressionList) &&
-                                  module_.num_children(plain) == module_.num_children(target);
+      const bool is_written_out =
+          item == kWhole && kind == BindingKind::kAssign &&
+          (value_kind == Kind::kTuple || value_kind == Kind::kList || value_kind == Kind::kExpressionList) &&
+          module_.num_children(plain) == module_.num_children(target);
       int index = 0;
       for (const NodeId part : module_.children(target)) {
         if (is_written_out) {
@@ -156,7 +156,8 @@ void Scopes::visit(NodeId id, ScopeId scope) {
       NodeId value = module_.child(id, Field::kRight);
       while (module_.kind(value) == Kind::kAssignment) value = module_.child(value, Field::kRight);
       const bool is_bare = value == kNoNode;
-      bind_target(scope, is_bare ? BindingKind::kAnnotation : BindingKind::kAssign, module_.child(id, Field::kLeft), value);
+      bind_target(scope, is_bare ? BindingKind::kAnnotation : BindingKind::kAssign, module_.child(id, Field::kLeft),
+                  value);
       break;
     }
     case Kind::kAugmented:
@@ -175,7 +176,8 @@ void Scopes::visit(NodeId id, ScopeId scope) {
     case Kind::kAsPattern: {
       const NodeId alias = module_.child(id, Field::kAlias);
       const bool is_except = module_.kind(module_[id].parent) == Kind::kExcept;
-      const bool is_case = module_.enclosing(id, Kind::kCase) != kNoNode && module_.kind(module_[id].parent) != Kind::kWithItem;
+      const bool is_case =
+          module_.enclosing(id, Kind::kCase) != kNoNode && module_.kind(module_[id].parent) != Kind::kWithItem;
       const BindingKind bound = is_except ? BindingKind::kExcept : is_case ? BindingKind::kMatch : BindingKind::kWith;
       const NodeId target = module_.kind(alias) == Kind::kAsPatternTarget ? module_[alias].first_child : alias;
       bind_target(scope, bound, target, module_[id].first_child);
@@ -195,14 +197,16 @@ void Scopes::visit(NodeId id, ScopeId scope) {
         ScopeId holder = 0;
         if (kind == Kind::kNonlocal) {
           holder = scopes_[scope].parent;
-          while (holder != kNoScope && holder != 0 && scopes_[holder].kind == ScopeKind::kClass) holder = scopes_[holder].parent;
+          while (holder != kNoScope && holder != 0 && scopes_[holder].kind == ScopeKind::kClass)
+            holder = scopes_[holder].parent;
         }
         redirected_.emplace(pair_key(scope, module_[name].name), holder == kNoScope ? 0 : holder);
       }
       break;
     case Kind::kReturn: {
       const NodeId function = function_of(id);
-      if (function != kNoNode && module_[id].first_child != kNoNode) returns_[function].push_back(module_[id].first_child);
+      if (function != kNoNode && module_[id].first_child != kNoNode)
+        returns_[function].push_back(module_[id].first_child);
       break;
     }
     case Kind::kCall:
@@ -290,7 +294,9 @@ void Scopes::visit_call(NodeId id) {
     name_at = 1;
   } else if (module_.kind(function) == Kind::kAttribute) {
     const std::string_view method = module_.name_of(module_.child(function, Field::kAttribute));
-    if (method != "add_module" && method != "register_module" && method != "register_parameter" && method != "register_buffer") return;
+    if (method != "add_module" && method != "register_module" && method != "register_parameter" &&
+        method != "register_buffer")
+      return;
     object = module_.child(function, Field::kObject);
   }
   if (module_.kind(object) != Kind::kIdentifier) return;
@@ -299,7 +305,8 @@ void Scopes::visit_call(NodeId id) {
   if (value == kNoNode || !module_.string_value(module_.nth_child(arguments, name_at), name)) return;
   attribute_names_.push_back(std::make_unique<std::string>(std::move(name)));
   const std::string_view attribute = *attribute_names_.back();
-  attribute_stores_[attribute].push_back({.object = module_[object].name, .attribute = attribute, .target = id, .value = value});
+  attribute_stores_[attribute].push_back(
+      {.object = module_[object].name, .attribute = attribute, .target = id, .value = value});
 }
 
 std::span<const Binding> Scopes::bindings(ScopeId scope, NameId name) const {
@@ -343,7 +350,8 @@ std::span<const NodeId> Scopes::calls_in(NodeId node) const {
 
 NodeId Scopes::function_of(NodeId node) const {
   for (ScopeId scope = node_scopes_[node]; scope != kNoScope; scope = scopes_[scope].parent) {
-    if (scopes_[scope].kind == ScopeKind::kFunction || scopes_[scope].kind == ScopeKind::kLambda) return scopes_[scope].node;
+    if (scopes_[scope].kind == ScopeKind::kFunction || scopes_[scope].kind == ScopeKind::kLambda)
+      return scopes_[scope].node;
     if (scopes_[scope].kind == ScopeKind::kClass) return kNoNode;
   }
   return kNoNode;

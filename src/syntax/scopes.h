@@ -48,10 +48,10 @@ struct Binding {
   ScopeId scope = 0;
   NameId name = kNoName;
   BindingKind kind = BindingKind::kAssign;
-  int item = kWhole;             ///< For `a, b = value`: the position.
-  NodeId target = kNoNode;       ///< The name's node.
-  NodeId value = kNoNode;        ///< The expression, iterable, definition or parameter; kNoNode if there is none.
-  std::uint32_t qualified = 0;   ///< Of imports: index for Scopes::import_path.
+  int item = kWhole;            ///< For `a, b = value`: the position.
+  NodeId target = kNoNode;      ///< The name's node.
+  NodeId value = kNoNode;       ///< The expression, iterable, definition or parameter; kNoNode if there is none.
+  std::uint32_t qualified = 0;  ///< Of imports: index for Scopes::import_path.
 };
 
 /// `self.x = value`, or setattr(self, "x", value), or self.add_module("x", value).
@@ -84,7 +84,9 @@ class Scopes {
 
   /// Stores to an attribute of this name, whatever the object.
   std::span<const AttributeStore> attribute_stores(std::string_view attribute) const;
-  const std::unordered_map<std::string_view, std::vector<AttributeStore>>& all_attribute_stores() const { return attribute_stores_; }
+  const std::unordered_map<std::string_view, std::vector<AttributeStore>>& all_attribute_stores() const {
+    return attribute_stores_;
+  }
   std::span<const NodeId> calls() const { return calls_; }
   /// The calls below `node`.
   std::span<const NodeId> calls_in(NodeId node) const;
@@ -109,7 +111,8 @@ class Scopes {
   void visit_parameters(NodeId id, ScopeId outer, ScopeId inner);
   void visit_import(NodeId id, ScopeId scope);
   void visit_call(NodeId id);
-  void bind(ScopeId scope, BindingKind kind, NodeId target, NodeId value, int item = kWhole, std::uint32_t qualified = 0);
+  void bind(ScopeId scope, BindingKind kind, NodeId target, NodeId value, int item = kWhole,
+            std::uint32_t qualified = 0);
   void bind_target(ScopeId scope, BindingKind kind, NodeId target, NodeId value, int item = kWhole);
   ScopeId open(ScopeKind kind, NodeId node, ScopeId parent);
   std::uint32_t add_import_path(std::string path);

@@ -14,9 +14,9 @@
 /// Python source as a tree that can be asked questions. Nothing here knows what torch or Triton mean.
 ///
 ///     auto parsed = syntax::parse(source);
-///     if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) return report(failure->line, failure->message);
-///     const syntax::Module& module = std::get<syntax::Module>(parsed);
-///     syntax::Resolver resolver(module);                    // syntax/values.h: what does this name mean?
+///     if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) return report(failure->line,
+///     failure->message); const syntax::Module& module = std::get<syntax::Module>(parsed); syntax::Resolver
+///     resolver(module);                    // syntax/values.h: what does this name mean?
 namespace autotriton::syntax {
 
 /// What a source may cost before it is refused. Depth is that of the tree, not of the brackets.
@@ -72,7 +72,8 @@ class Module {
   std::string_view name(NameId id) const { return id == kNoName ? std::string_view{} : names_[id]; }
   std::string_view name_of(NodeId id) const { return id == kNoNode ? std::string_view{} : name(nodes_[id].name); }
   std::size_t num_names() const { return names_.size(); }
-  /// Value of a plain string literal (no prefix but u and r, no escapes that change it); false for any other expression.
+  /// Value of a plain string literal (no prefix but u and r, no escapes that change it); false for any other
+  /// expression.
   bool string_value(NodeId id, std::string& value) const;
 
   /// Iterates over the children of a node.
@@ -114,8 +115,8 @@ class Module {
   std::vector<std::unique_ptr<std::string>> folded_;  // Names whose folded spelling is not in the source.
 };
 
-/// Parses `source`, or says why not. Invalid UTF-8, NUL bytes and an encoding declaration other than UTF-8 are failures:
-/// Python would read another program than we do.
+/// Parses `source`, or says why not. Invalid UTF-8, NUL bytes and an encoding declaration other than UTF-8 are
+/// failures: Python would read another program than we do.
 std::variant<Module, ParseFailure> parse(std::string source, const ParseLimits& limits = {});
 
 }  // namespace autotriton::syntax

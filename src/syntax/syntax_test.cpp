@@ -13,7 +13,9 @@ namespace {
 ParseFailure failure_of(std::string source, const ParseLimits& limits = {}) {
   auto parsed = parse(std::move(source), limits);
   const auto* failure = std::get_if<ParseFailure>(&parsed);
-  return failure != nullptr ? *failure : ParseFailure{.kind = ParseFailure::Kind::kSyntax, .line = 0, .column = 0, .message = "it parsed"};
+  return failure != nullptr
+             ? *failure
+             : ParseFailure{.kind = ParseFailure::Kind::kSyntax, .line = 0, .column = 0, .message = "it parsed"};
 }
 
 Module parsed(std::string source) {
@@ -57,7 +59,8 @@ TEST(ParseTest, RefusesWhatIsNotText) {
 
 TEST(ParseTest, RefusesAnEncodingThatWouldChangeTheText) {
   EXPECT_EQ(failure_of("# -*- coding: utf-7 -*-\nx = 1\n").kind, ParseFailure::Kind::kNotText);
-  EXPECT_EQ(failure_of("#!/usr/bin/python\n# vim: set fileencoding=rot13 :\nx = 1\n").kind, ParseFailure::Kind::kNotText);
+  EXPECT_EQ(failure_of("#!/usr/bin/python\n# vim: set fileencoding=rot13 :\nx = 1\n").kind,
+            ParseFailure::Kind::kNotText);
   EXPECT_NO_THROW(parsed("# -*- coding: UTF-8 -*-\nx = 1\n"));
   EXPECT_NO_THROW(parsed("x = 1\ny = 2\n# coding: utf-7 in the third line means nothing\n"));
 }
@@ -73,7 +76,8 @@ TEST(ParseTest, ReadsByteOrderMarksAndAllLineEndings) {
 
 TEST(ParseTest, LimitsEndInAValue) {
   EXPECT_EQ(failure_of(std::string((1 << 20) + 1, ' ')).kind, ParseFailure::Kind::kTooLarge);
-  EXPECT_EQ(failure_of("x = " + std::string(500, '(') + "1" + std::string(500, ')') + "\n").kind, ParseFailure::Kind::kTooDeep);
+  EXPECT_EQ(failure_of("x = " + std::string(500, '(') + "1" + std::string(500, ')') + "\n").kind,
+            ParseFailure::Kind::kTooDeep);
   EXPECT_EQ(failure_of("x = " + std::string(60'000, '-') + "1\n").kind, ParseFailure::Kind::kTooDeep);
   std::string wide = "x = [";
   for (int i = 0; i < 410'000; ++i) wide += "1,";

@@ -34,7 +34,8 @@ std::string declared_encoding(std::string_view source) {
     const std::size_t comment = text.find_first_not_of(" \t\f");
     if (comment == std::string_view::npos) continue;
     if (text[comment] != '#') break;
-    for (std::size_t at = text.find("coding", comment); at != std::string_view::npos; at = text.find("coding", at + 1)) {
+    for (std::size_t at = text.find("coding", comment); at != std::string_view::npos;
+         at = text.find("coding", at + 1)) {
       std::size_t value = at + 6;
       if (value >= text.size() || (text[value] != ':' && text[value] != '=')) continue;
       value = text.find_first_not_of(" \t", value + 1);

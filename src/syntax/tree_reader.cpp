@@ -193,7 +193,8 @@ Op op_of(std::string_view token) {
   if (token == "and" || token == "or") return Op::kLogic;
   if (token.starts_with("is")) return Op::kIdentity;
   if (token == "in" || token == "not in") return Op::kMembership;
-  if (token == "<" || token == ">" || token == "==" || token == "!=" || token == "<=" || token == ">=" || token == "<>") {
+  if (token == "<" || token == ">" || token == "==" || token == "!=" || token == "<=" || token == ">=" ||
+      token == "<>") {
     return Op::kCompare;
   }
   return Op::kArithmetic;
@@ -234,8 +235,8 @@ class TreeReader {
     const std::string& source = *module_.source_;
     const std::unique_ptr<TSParser, ParserDeleter> parser(ts_parser_new());
     ts_parser_set_language(parser.get(), tree_sitter_python());
-    ts_parser_set_timeout_micros(parser.get(), static_cast<std::uint64_t>(
-                                                   std::chrono::microseconds(limits_.max_time).count()));
+    ts_parser_set_timeout_micros(parser.get(),
+                                 static_cast<std::uint64_t>(std::chrono::microseconds(limits_.max_time).count()));
     const std::unique_ptr<TSTree, TreeDeleter> tree(
         ts_parser_parse_string(parser.get(), nullptr, source.data(), static_cast<std::uint32_t>(source.size())));
     if (!tree) {
@@ -268,9 +269,9 @@ class TreeReader {
       bool added = false;
       if (ts_node_is_named(node) && kind != Kind::kComment) {
         if (module_.nodes_.size() >= limits_.max_nodes) {
-          return failure(ParseFailure::Kind::kTooLarge, line_of(node), 1,
-                         "the file has more than " + std::to_string(limits_.max_nodes) +
-                             " syntax nodes; remove generated tables");
+          return failure(
+              ParseFailure::Kind::kTooLarge, line_of(node), 1,
+              "the file has more than " + std::to_string(limits_.max_nodes) + " syntax nodes; remove generated tables");
         }
         add(node, kind, table.fields[ts_tree_cursor_current_field_id(&cursor)], path, last);
         added = true;

@@ -86,7 +86,8 @@ ValueSet Resolver::call_external(const Value& callee, NodeId call) {
     // functools.lru_cache(maxsize=None) and torch.no_grad() have no function yet.
     if (first != kNoNode) {
       const ValueSet& inner = values(first);
-      const bool is_callable = std::ranges::any_of(inner, [](const Value& value) { return value.kind != ValueKind::kLiteral; });
+      const bool is_callable =
+          std::ranges::any_of(inner, [](const Value& value) { return value.kind != ValueKind::kLiteral; });
       if (is_callable) return inner;
     }
   }
@@ -128,7 +129,8 @@ ValueSet Resolver::attribute(const Value& object, std::string_view name) {
       break;
     case ValueKind::kJit:
     case ValueKind::kLaunch:
-      if (name == "run" || name == "__call__" || name == "__getitem__") add(result, {.kind = ValueKind::kLaunch, .node = object.node});
+      if (name == "run" || name == "__call__" || name == "__getitem__")
+        add(result, {.kind = ValueKind::kLaunch, .node = object.node});
       if (name == "fn") add(result, {.kind = ValueKind::kFunction, .node = object.node});
       break;
     case ValueKind::kFunction:
@@ -162,7 +164,8 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
     for (const Binding& binding : found) {
       for (Value value : compute_binding(binding)) {
         value.bound = bound && value.kind == ValueKind::kFunction && module_.kind(value.node) == Kind::kFunction;
-        for (const NodeId decorator : value.kind == ValueKind::kFunction ? decorators(value.node) : std::vector<NodeId>{}) {
+        for (const NodeId decorator :
+             value.kind == ValueKind::kFunction ? decorators(value.node) : std::vector<NodeId>{}) {
           if (may_be(decorator, "builtins.staticmethod")) value.bound = false;
           if (may_be(decorator, "builtins.classmethod")) value.bound = true;
         }
@@ -173,7 +176,9 @@ ValueSet Resolver::class_attribute(NodeId class_definition, std::string_view nam
   }
   if (!result.empty()) return result;
   const std::vector<std::string> outside = external_bases(class_definition);
-  const bool is_autograd = std::ranges::any_of(outside, [](const std::string& base) { return base == "torch.autograd.Function" || base == "torch.autograd.function.Function"; });
+  const bool is_autograd = std::ranges::any_of(outside, [](const std::string& base) {
+    return base == "torch.autograd.Function" || base == "torch.autograd.function.Function";
+  });
   if (name == "apply" && is_autograd) {
     if (const NodeId forward = method(class_definition, "forward"); forward != kNoNode) {
       const bool takes_context = method(class_definition, "setup_context") == kNoNode;
@@ -219,7 +224,8 @@ std::vector<NodeId> Resolver::bases(NodeId class_definition) {
     for (const NodeId base : module_.children(module_.child(result[i], Field::kSuperclasses))) {
       const ValueSet parents = values(base);
       for (const Value& parent : parents) {
-        if (parent.kind == ValueKind::kClass && std::ranges::find(result, parent.node) == result.end()) result.push_back(parent.node);
+        if (parent.kind == ValueKind::kClass && std::ranges::find(result, parent.node) == result.end())
+          result.push_back(parent.node);
       }
     }
   }
@@ -233,7 +239,8 @@ std::vector<std::string> Resolver::external_bases(NodeId class_definition) {
     for (const NodeId base : module_.children(module_.child(owner, Field::kSuperclasses))) {
       const ValueSet parents = values(base);
       for (const Value& parent : parents) {
-        if (parent.kind == ValueKind::kExternal || parent.kind == ValueKind::kUnresolved) result.emplace_back(text(parent));
+        if (parent.kind == ValueKind::kExternal || parent.kind == ValueKind::kUnresolved)
+          result.emplace_back(text(parent));
       }
     }
   }
@@ -306,7 +313,8 @@ void Resolver::index_call_sites() {
     for (const NodeId decorator : decorators(definition)) {
       const ValueSet callees = values(decorator);
       for (const Value& callee : callees) {
-        if (callee.kind == ValueKind::kFunction) call_sites_[callee.node].push_back({.call = definition, .decorates = true});
+        if (callee.kind == ValueKind::kFunction)
+          call_sites_[callee.node].push_back({.call = definition, .decorates = true});
       }
     }
   }
@@ -325,7 +333,8 @@ std::vector<NodeId> Resolver::arguments_for(NodeId function, std::size_t index) 
   for (const CallSite& site : found->second) {
     if (site.decorates || index < site.offset) continue;
     if (result.size() >= 64) break;  // More callers say nothing new.
-    if (const NodeId passed = argument(site.call, index - site.offset, name); passed != kNoNode) result.push_back(passed);
+    if (const NodeId passed = argument(site.call, index - site.offset, name); passed != kNoNode)
+      result.push_back(passed);
   }
   return result;
 }

@@ -25,7 +25,8 @@ std::uint32_t Resolver::intern(std::string text) {
 
 Value Resolver::external_value(std::string name) {
   // dataclasses.sys is sys, and torch.os is os: a module seen through another one is that module.
-  for (std::size_t dot = name.find('.'); dot != std::string::npos && name.find("()") == std::string::npos; dot = name.find('.', dot + 1)) {
+  for (std::size_t dot = name.find('.'); dot != std::string::npos && name.find("()") == std::string::npos;
+       dot = name.find('.', dot + 1)) {
     const std::string_view part = std::string_view(name).substr(dot + 1, name.find('.', dot + 1) - dot - 1);
     if (const std::string_view seen = module_seen_through(part); !seen.empty()) {
       name = std::string(seen) + name.substr(std::min(name.find('.', dot + 1), name.size()));
@@ -50,7 +51,8 @@ const ValueSet& Resolver::remembered(NodeId expression) {
   }
   ++steps_;
   const std::size_t cycles_before = cycles_met_;
-  ValueSet result = expression < module_.num_nodes() ? compute(expression) : compute_bindings(expression - module_.num_nodes());
+  ValueSet result =
+      expression < module_.num_nodes() ? compute(expression) : compute_bindings(expression - module_.num_nodes());
   in_progress_.erase(expression);
   const bool is_complete = cycles_met_ == cycles_before || (in_progress_.empty() && !indexing_sites_);
   if (is_complete || steps_ > kMaxSteps) {
@@ -199,7 +201,8 @@ ValueSet Resolver::elements(const Value& container) {
   NodeId holder = container.node;
   if (container.kind == ValueKind::kResult) {
     const std::string_view maker = text(container);
-    if (maker.ends_with(".children") || maker.ends_with(".modules") || maker.ends_with(".named_children") || maker.ends_with("_modules.values")) {
+    if (maker.ends_with(".children") || maker.ends_with(".modules") || maker.ends_with(".named_children") ||
+        maker.ends_with("_modules.values")) {
       for (const auto& [name, stores] : scopes_.all_attribute_stores()) {
         for (const AttributeStore& store : stores) {
           for (const Value& value : ValueSet(values(store.value))) {
@@ -213,9 +216,10 @@ ValueSet Resolver::elements(const Value& container) {
     if (!holds_its_arguments(maker)) return result;
     const NodeId first = module_.child(holder, Field::kArguments);
     for (const NodeId argument : module_.children(first)) {
-      const ValueSet inner = values(module_.kind(argument) == Kind::kKeywordArgument ? module_.child(argument, Field::kValue)
-                                    : module_.kind(argument) == Kind::kListSplat     ? module_[argument].first_child
-                                                                                     : argument);
+      const ValueSet inner =
+          values(module_.kind(argument) == Kind::kKeywordArgument ? module_.child(argument, Field::kValue)
+                 : module_.kind(argument) == Kind::kListSplat     ? module_[argument].first_child
+                                                                  : argument);
       for (const Value& value : inner) {
         if (value.kind == ValueKind::kContainer) {
           add_all(result, elements(value));
@@ -261,7 +265,8 @@ ValueSet Resolver::subscript_value(const Value& object, NodeId subscript) {
     case ValueKind::kResult: {
       const NodeId index = module_.unwrap(module_.child(subscript, Field::kSubscript));
       const Kind holder = module_.kind(object.node);
-      if (module_.kind(index) == Kind::kInteger && (holder == Kind::kTuple || holder == Kind::kList) && module_.text(index).size() < 4) {
+      if (module_.kind(index) == Kind::kInteger && (holder == Kind::kTuple || holder == Kind::kList) &&
+          module_.text(index).size() < 4) {
         std::size_t position = 0;
         for (const char c : module_.text(index)) position = position * 10 + static_cast<std::size_t>(c - '0');
         const NodeId item = module_.nth_child(object.node, position);
@@ -282,14 +287,16 @@ ValueSet Resolver::subscript_value(const Value& object, NodeId subscript) {
 ValueSet Resolver::definition_values(NodeId definition) {
   if (const auto found = definition_memo_.find(definition); found != definition_memo_.end()) return found->second;
   ValueSet result;
-  add(result, {.kind = module_.kind(definition) == Kind::kClass ? ValueKind::kClass : ValueKind::kFunction, .node = definition});
+  add(result, {.kind = module_.kind(definition) == Kind::kClass ? ValueKind::kClass : ValueKind::kFunction,
+               .node = definition});
   definition_memo_[definition] = result;  // A decorator may lead back here.
   std::vector<NodeId> applied = decorators(definition);
   std::ranges::reverse(applied);
   for (const NodeId decorator : applied) {
     const ValueSet callees = values(decorator);
     for (const Value& callee : callees) {
-      const bool is_jit = (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
+      const bool is_jit =
+          (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
       if (is_jit) {
         result = jit_of(result);
       } else if (callee.kind == ValueKind::kClass) {
@@ -351,7 +358,8 @@ std::span<const NodeId> Resolver::jit_functions() {
     for (const NodeId call : scopes_.calls()) {
       const ValueSet callees = values(module_.child(call, Field::kFunction));
       const bool makes_jit = std::ranges::any_of(callees, [&](const Value& callee) {
-        return (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
+        return (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) &&
+               is_jit_decorator(text(callee));
       });
       if (makes_jit) collect(values(call));
     }

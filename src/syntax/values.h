@@ -1,8 +1,8 @@
 #pragma once
 
 #include <compare>
-#include <deque>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,8 +13,9 @@
 
 #include "syntax/scopes.h"
 
-/// What an expression may mean: names followed through imports, assignments, attributes, calls, parameters and containers.
-/// The answer is a set, since a name may be bound more than once; an empty set means unknown, never "nothing".
+/// What an expression may mean: names followed through imports, assignments, attributes, calls, parameters and
+/// containers. The answer is a set, since a name may be bound more than once; an empty set means unknown, never
+/// "nothing".
 namespace autotriton::syntax {
 
 enum class ValueKind : std::uint8_t {
@@ -33,9 +34,9 @@ enum class ValueKind : std::uint8_t {
 
 struct Value {
   ValueKind kind = ValueKind::kLiteral;
-  bool bound = false;           ///< A method taken from an instance: the first parameter is filled.
-  NodeId node = kNoNode;        ///< The definition, call, literal or container.
-  std::uint32_t text = 0;       ///< Of kExternal, kUnresolved, kResult: index for Resolver::text.
+  bool bound = false;      ///< A method taken from an instance: the first parameter is filled.
+  NodeId node = kNoNode;   ///< The definition, call, literal or container.
+  std::uint32_t text = 0;  ///< Of kExternal, kUnresolved, kResult: index for Resolver::text.
   auto operator<=>(const Value&) const = default;
 };
 
@@ -114,7 +115,8 @@ class Resolver {
   std::unordered_map<std::string, std::uint32_t> text_ids_;
   const ValueSet& remembered(NodeId key);
 
-  std::unordered_map<NodeId, ValueSet> memo_;  // By node; names with equal bindings share num_nodes() + their first binding.
+  std::unordered_map<NodeId, ValueSet>
+      memo_;  // By node; names with equal bindings share num_nodes() + their first binding.
   std::unordered_map<NodeId, ValueSet> definition_memo_;
   std::deque<ValueSet> partial_;  // Results that a cycle cut short; callers still hold references to them.
   std::unordered_set<NodeId> in_progress_;
