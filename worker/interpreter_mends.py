@@ -114,6 +114,10 @@ def _mend_bfloat16() -> None:
     def create_rsqrt(self: Any, arg: Any) -> Any:
         return unary_op(self, arg, lambda x: 1 / np.sqrt(x))
 
+    def get_bf16(self: Any, value: float) -> Any:
+        return HANDLE(float_to_bf16(np.array([value], dtype=np.float32)), tl.bfloat16)
+
+    BUILDER.get_bf16 = get_bf16
     fp_to_fp = BUILDER.create_fp_to_fp
     BUILDER.binary_op, BUILDER.unary_op, BUILDER.ternary_op = binary_op, unary_op, ternary_op
     BUILDER.cast_impl, BUILDER.create_fp_to_fp, BUILDER.create_dot = cast_impl, create_fp_to_fp, create_dot
@@ -252,16 +256,46 @@ def _poison(dtype_tt: Any, dtype_np: Any, like: np.ndarray[Any, Any]) -> Any:
     return np.zeros(like.shape, dtype=dtype_np)
 
 
+class Reads:
+    """Which elements of the watched storages one launch has read."""
+
+    current: Reads | None = None
+
+    def __init__(self, spans: list[tuple[int, int, int]]) -> None:
+        """`spans`: (address, bytes, bytes an element) of each storage to watch."""
+        self._spans = [(start, size, np.zeros(max(size // width, 1), dtype=bool), width) for start, size, width in spans if size]
+
+    def mark(self, pointers: np.ndarray[Any, Any]) -> None:
+        if not pointers.size:
+            return
+        first = int(pointers.flat[0])
+        for start, size, seen, width in self._spans:
+            if start <= first < start + size:
+                index = (pointers.ravel() - np.uint64(start)) // np.uint64(width)
+                seen[index[index < seen.size].astype(np.int64)] = True
+                return
+
+    def count(self) -> int:
+        return sum(int(np.count_nonzero(seen)) for _, _, seen, _ in self._spans)
+
+
 def _mend_loads() -> None:
     def create_masked_load(self: Any, ptrs: Any, mask: Any, other: Any, cache: Any, eviction: Any, is_volatile: Any) -> Any:
         dtype_tt = ptrs.get_element_ty()
         dtype_np = ti._get_np_dtype(dtype_tt)
+        lanes = mask if isinstance(mask, np.ndarray) else mask.data  # Block pointers and descriptors bring bare arrays.
         if other is None:
-            fill = np.zeros(ptrs.data.shape, dtype=dtype_np) if mask.data.all() else _poison(dtype_tt, dtype_np, ptrs.data)
+            fill = np.zeros(ptrs.data.shape, dtype=dtype_np) if lanes.all() else _poison(dtype_tt, dtype_np, ptrs.data)
             other = HANDLE(fill, dtype_tt)
-        return HANDLE(ti._interpreter.load(ptrs.data, mask.data, other.data, dtype_np), dtype_tt)
+        if Reads.current is not None:
+            Reads.current.mark(ptrs.data[lanes] if lanes.shape == ptrs.data.shape else ptrs.data)
+        return HANDLE(ti._interpreter.load(ptrs.data, lanes, other.data, dtype_np), dtype_tt)
 
-    BUILDER.create_masked_load = create_masked_load
+    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, cache: Any, eviction: Any) -> Any:
+        lanes = mask if isinstance(mask, np.ndarray) else mask.data
+        return ti._interpreter.store(ptrs.data, value.data, lanes)
+
+    BUILDER.create_masked_load, BUILDER.create_masked_store = create_masked_load, create_masked_store
 
 
 def _mend_arguments() -> None:
@@ -331,20 +365,25 @@ class GridRun(ti.GridExecutor):
         self.pre_run_hooks = pre_run_hooks
         self.constexprs = constexpr_names(original)
 
-    def __call__(self, *args_dev: Any, **kwargs: Any) -> tuple[int, ...]:
+    def prepare(self, *args_dev: Any, **kwargs: Any) -> Callable[[], tuple[int, ...]]:
+        """Everything of a launch that is host code (hooks, the grid function, arguments' own methods), so that whoever
+        watches the host sees it; returns the run of the programs itself."""
         kwargs = {k: v for k, v in kwargs.items() if k in self.arg_names}
         for hook in self.pre_run_hooks:
             hook(*args_dev, **kwargs)
         bound = inspect.getcallargs(self.fn, *args_dev, **kwargs)
-        args = {
-            name: (value if not isinstance(value, tl.constexpr) else value.value) if name in self.constexprs else ti._implicit_cvt(value)
-            for name, value in bound.items()
-        }
         grid = self.grid({**bound}) if callable(self.grid) else self.grid
         grid = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
         if len(grid) > 3:
             raise ValueError("a grid has at most 3 dimensions")
         full = grid + (1,) * (3 - len(grid))
+        args = {
+            name: (value if not isinstance(value, tl.constexpr) else value.value) if name in self.constexprs else ti._implicit_cvt(value)
+            for name, value in bound.items()
+        }
+        return lambda: self._execute(full, args)
+
+    def _execute(self, full: tuple[int, ...], args: dict[str, Any]) -> tuple[int, ...]:
         ti.interpreter_builder.set_grid_dim(*full)
         total, done = full[0] * full[1] * full[2], 0
         report = GridRun.on_program

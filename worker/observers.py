@@ -15,6 +15,7 @@ import ctypes
 import dataclasses
 import hashlib
 import os
+import sys
 import tomllib
 import types
 from collections.abc import Callable, Iterator
@@ -24,8 +25,11 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-MAX_CONSTANT_ELEMENTS = 64
-MAX_SCALAR_READS = 64
+MAX_CONSTANT_ELEMENTS = 64   # Of one tensor made from Python values inside the entry point.
+MAX_CONSTANTS = 128          # Elements of all of them, and of single elements that are written.
+MAX_SCALAR_READS = 64        # Values that `item` and `tolist` read into Python, all in all.
+MAX_SCALAR_MATH = 8          # Operators on one-element results of kernels.
+MIN_REDUCTION = 4            # A kernel's partial results are at most this share of what it read.
 MAX_VIOLATIONS = 16
 _SCALAR_MATH = frozenset("add sub mul div rsub neg sqrt rsqrt exp log reciprocal pow abs clamp clamp_min true_divide".split())
 _LIFTS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
@@ -54,7 +58,8 @@ class Buffer:
     storage: torch.UntypedStorage
     origin: str
     digest: bytes | None = None
-    reduced_from: int = 0  # For a kernel's output: elements of the largest tensor that the launch was given.
+    reduced_from: int = 0  # For a kernel's output: elements of inputs, weights and kernels' outputs that the launch read.
+    programs: int = 0      # For a kernel's output: programs of the launch.
 
 
 @dataclasses.dataclass
@@ -88,18 +93,24 @@ class Ledger:
         return tensor.untyped_storage().data_ptr()
 
     @staticmethod
+    def elements(tensor: torch.Tensor) -> int:
+        return tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
+
+    @staticmethod
     def digest(storage: torch.UntypedStorage) -> bytes:
         size = storage.nbytes()
         data = (ctypes.c_char * size).from_address(storage.data_ptr()) if size else b""
         return hashlib.blake2b(data, digest_size=16).digest()
 
-    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True) -> None:
+    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0) -> None:
         if tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0:
             return
-        self.buffers[storage.data_ptr()] = Buffer(storage, origin, self.digest(storage) if digest else None, reduced_from)
+        self.buffers[storage.data_ptr()] = Buffer(
+            storage, origin, self.digest(storage) if digest else None, reduced_from, programs
+        )
 
     def find(self, tensor: torch.Tensor) -> Buffer | None:
         return self.buffers.get(self.key(tensor))
@@ -128,12 +139,13 @@ class Observer(TorchDispatchMode):
         self.violations: list[dict[str, str]] = []
         self.torch_ops: list[str] = []
         self.launches: dict[str, Launch] = {}
-        self.scalar_reads = 0
+        self.scalar_reads = self.constants = self.scalar_math = 0
 
     # -- one call of the entry point -----------------------------------------------------------------------------------
 
     def begin(self, inputs: Any, state: Any) -> None:
-        self.violations, self.torch_ops, self.launches, self.scalar_reads = [], [], {}, 0
+        self.violations, self.torch_ops, self.launches = [], [], {}
+        self.scalar_reads = self.constants = self.scalar_math = 0
         for tensor in tensors_of(inputs):
             self.ledger.know(tensor, "input")
         for tensor in state:
@@ -167,25 +179,55 @@ class Observer(TorchDispatchMode):
     # -- launches ------------------------------------------------------------------------------------------------------
 
     def launch(self, name: str, arguments: Any, run: Callable[[], tuple[int, ...]]) -> None:
-        """Runs one launch; checks its tensors before, renews their digests after."""
+        """Runs one launch; checks its arguments before, renews the digests of its tensors after."""
         tensors = list(tensors_of(arguments))
         if self.judging and not self.quiet:
+            self._demand_plain(arguments, name)
             for tensor in tensors:
                 self._demand(tensor, f"an argument of the launch of `{name}`")
+        reads = self.watch_reads(self._spans(tensors)) if self.judging and self.watch_reads is not None else None
         self.quiet += 1
         try:
             grid = run()
         finally:
             self.quiet -= 1
-        largest = max((tensor.numel() for tensor in tensors), default=0)
+            if self.watch_reads is not None:
+                self.watch_reads(None)
+        read = reads.count() if reads is not None else 0
         for tensor in tensors:
             previous = self.ledger.find(tensor)
             digest = Ledger.digest(tensor.untyped_storage()) if tensor.untyped_storage().nbytes() else b""
             if previous is None or previous.digest != digest:
-                self.ledger.know(tensor, "launch", largest)
+                self.ledger.know(tensor, "launch", read, programs=grid[0] * grid[1] * grid[2])
         if self.judging:
             seen = self.launches.setdefault(name, Launch(name, 0, grid))
             seen.count += 1
+
+    watch_reads: Callable[[Any], Any] | None = None  # Set by the interpreter: starts (spans) and ends (None) the watch.
+
+    def _spans(self, tensors: list[torch.Tensor]) -> list[tuple[int, int, int]]:
+        """Storages whose reading counts as work: inputs, weights and kernels' outputs, not buffers made for the occasion."""
+        spans = {}
+        for tensor in tensors:
+            buffer = self.ledger.find(tensor)
+            if buffer is not None and (buffer.origin in ("input", "state", "launch") or buffer.reduced_from):
+                spans[self.ledger.key(tensor)] = (buffer.storage.data_ptr(), buffer.storage.nbytes(), tensor.element_size())
+        return list(spans.values())
+
+    def _demand_plain(self, value: Any, name: str, depth: int = 0) -> None:
+        """A launch takes tensors, numbers and constants; an object with methods of its own could compute in them."""
+        if isinstance(value, (list, tuple)) and depth < 4:
+            for item in value:
+                self._demand_plain(item, name, depth + 1)
+        elif isinstance(value, dict) and depth < 4:
+            for item in value.values():
+                self._demand_plain(item, name, depth + 1)
+        elif type(value).__module__ == "answer" or (
+            hasattr(value, "data_ptr")
+            and type(value) not in (torch.Tensor, torch.nn.Parameter)
+            and not type(value).__module__.startswith("triton.")
+        ):
+            self.violate("storage-origin", f"an argument of the launch of `{name}` is an object of class {type(value).__name__}")
 
     # -- operators -----------------------------------------------------------------------------------------------------
 
@@ -222,17 +264,20 @@ class Observer(TorchDispatchMode):
         if name in _LIFTS:
             for tensor in given:
                 if self.ledger.find(tensor) is None:
-                    if tensor.numel() > MAX_CONSTANT_ELEMENTS:
-                        self.violate("storage-origin", f"a tensor of {tensor.numel()} values was made from Python or numpy values")
+                    self.constants += tensor.numel()
+                    if tensor.numel() > MAX_CONSTANT_ELEMENTS or self.constants > MAX_CONSTANTS:
+                        self.violate("storage-origin", f"{self.constants} values were made from Python or numpy values")
                     self.ledger.know(tensor, "constant")
             return True
         for tensor in given:
             self._demand(tensor, f"an argument of `{name}`")
         if group == "scalar":
-            self.scalar_reads += 1
-            if self.scalar_reads == MAX_SCALAR_READS + 1:
-                self.violate("torch-knockout", f"more than {MAX_SCALAR_READS} values were read into Python: computing there is not Triton")
+            self.read_values(1)
             return True
+        if name in ("fill_", "fill") and given and given[0].numel() < Ledger.elements(given[0]):
+            self.constants += 1  # One element or slice at a time: values that Python computed.
+            if self.constants > MAX_CONSTANTS:
+                self.violate("storage-origin", f"more than {MAX_CONSTANTS} single values were written by host code")
         if group == "partial_reduction":
             if all(self._is_partial(tensor) for tensor in given) and given:
                 return True
@@ -241,13 +286,27 @@ class Observer(TorchDispatchMode):
         if group is not None:
             return True
         if name in _SCALAR_MATH and given and all(t.numel() == 1 and self._from_kernel(t) for t in given):
-            return True
+            self.scalar_math += 1
+            if self.scalar_math <= MAX_SCALAR_MATH:
+                return True
+            self._refuse(func, f"more than {MAX_SCALAR_MATH} operators on single values are no final touch")
+            return False
         self._refuse(func, "it computes")
         return False
 
+    def read_values(self, count: int) -> None:
+        """Counts values that leave for Python."""
+        before, self.scalar_reads = self.scalar_reads, self.scalar_reads + count
+        if before <= MAX_SCALAR_READS < self.scalar_reads:
+            self.violate("torch-knockout", f"more than {MAX_SCALAR_READS} values were read into Python: computing there is not Triton")
+
     def _is_partial(self, tensor: torch.Tensor) -> bool:
+        """Whether a kernel has done most of the reduction: one value a program, of at least `MIN_REDUCTION` that it read."""
         buffer = self.ledger.find(tensor)
-        return buffer is not None and buffer.reduced_from >= 2 * tensor.numel() > 0
+        if buffer is None or tensor.numel() == 0:
+            return False
+        few = tensor.numel() <= buffer.programs or buffer.reduced_from >= 32 * tensor.numel()
+        return few and buffer.reduced_from >= MIN_REDUCTION * tensor.numel()
 
     def _from_kernel(self, tensor: torch.Tensor) -> bool:
         buffer = self.ledger.find(tensor)
@@ -263,19 +322,22 @@ class Observer(TorchDispatchMode):
 class HostReads(TorchFunctionMode):
     """Sees what leaves torch without an operator: numpy views, DLPack, lists."""
 
-    _VIEWS = frozenset(("numpy", "__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))
+    _VIEWS = frozenset(("numpy", "untyped_storage", "storage", "_typed_storage", "__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))
+
+    _OURS = frozenset((__name__, "run_candidate", "interpreter_mends", "triton.runtime.interpreter"))
 
     def __init__(self, observer: Observer) -> None:
         super().__init__()
         self.observer = observer
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if self.observer.judging and not self.observer.quiet:
+        asker = sys._getframe(1).f_globals.get("__name__", "")
+        if self.observer.judging and not self.observer.quiet and asker not in self._OURS:
             name = getattr(func, "__name__", "")
             if name in self._VIEWS:
                 self.observer.violate("torch-knockout", f"`{name}` hands a tensor's memory to host code inside the entry point")
-            elif name == "tolist" and args and isinstance(args[0], torch.Tensor) and args[0].numel() > MAX_SCALAR_READS:
-                self.observer.violate("torch-knockout", f"`tolist` reads {args[0].numel()} values into Python inside the entry point")
+            elif name == "tolist" and args and isinstance(args[0], torch.Tensor):
+                self.observer.read_values(args[0].numel())
         return func(*args, **(kwargs or {}))
 
 

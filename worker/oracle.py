@@ -58,6 +58,7 @@ class Trial:
     exact: Any
     rounded: Any
     seed: int
+    aliases: list[int]  # Inputs whose memory an output of the reference shares.
 
     def leaves(self) -> list[compare.Leaf]:
         return list(compare.leaves(self.native, self.exact, self.rounded))
@@ -171,7 +172,7 @@ class Oracle:
             "shapes": [[list(t.shape), str(t.dtype).removeprefix("torch.")] for t in tensors_in(trial.inputs)],
             "leaves": [compare.leaf_statistics(leaf) for leaf in trial.leaves()],
             "exact": trial.exact is not trial.native,
-            "mutates": not self._same_inputs(trial.inputs, trial.inputs_after),
+            "aliases": trial.aliases,
         }
         writer.fill(memory)
         return record
@@ -269,7 +270,7 @@ class Oracle:
                 rounded = task.run_rounded(variant, inputs, seed)
         except Exception:  # noqa: BLE001
             rounded = None
-        return Trial(variant, inputs, after, native, exact, rounded, seed)
+        return Trial(variant, inputs, after, native, exact, rounded, seed, _aliases(native, after))
 
     def _as_finite(self, varied: Trial, plain: Trial) -> bool:
         """A variant that drives the reference out of its domain (NaN, Inf) is not a fair input."""
@@ -295,13 +296,22 @@ class Oracle:
                 return f"input {index} was changed in place, unlike by the reference"
         return ""
 
+    def _constants(self, trial: Trial) -> Any:
+        """One number a leaf: its mean over another draw of the inputs, so that a scalar output is no constant by itself."""
+        others = self._guarded(lambda: self._task().inputs(trial.variant, trial.seed ^ 0x5DEECE66D), "get_inputs")
+        outputs = self._guarded(lambda: self._task().run(trial.variant, others, None, trial.seed), "the reference")[0]
+        if compare.same_structure(trial.native, outputs):
+            return None
+        means = iter([t.double().mean().item() if t.numel() and not t.is_complex() else 0.0 for t in tensors_in(outputs)])
+        return map_tensors(trial.native, lambda t: torch.full_like(t, _as_dtype(next(means), t.dtype)))
+
     def _stand_in(self, subject: str, trial: Trial) -> Any:
         """What a lazy answer would return; None where it does not apply."""
         native = trial.native
         if subject == "zeros":
             return map_tensors(native, torch.zeros_like)
         if subject == "mean":
-            return map_tensors(native, lambda t: torch.full_like(t, t.double().mean().item()) if t.is_floating_point() and t.numel() else torch.zeros_like(t))
+            return self._constants(trial)
         if subject == "input":
             first = next((t for t in tensors_in(trial.inputs)), None)
             if first is None or not isinstance(native, torch.Tensor) or first.shape != native.shape or first.dtype != native.dtype:
@@ -330,6 +340,18 @@ class Oracle:
                     for tensor, value in kept:
                         tensor.copy_(value)
         raise ProtocolError(f"unknown stand-in {subject!r}")
+
+
+def _as_dtype(value: float, dtype: torch.dtype) -> float | int | bool:
+    if dtype == torch.bool:
+        return value >= 0.5
+    return value if dtype.is_floating_point or dtype.is_complex else int(round(value))
+
+
+def _aliases(outputs: Any, inputs: Any) -> list[int]:
+    owners = {t.untyped_storage().data_ptr(): index for index, t in enumerate(tensors_in(inputs)) if t.numel()}
+    keys = {t.untyped_storage().data_ptr() for t in tensors_in(outputs) if t.numel()}
+    return sorted(index for key, index in owners.items() if key in keys)
 
 
 def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:

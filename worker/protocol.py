@@ -175,7 +175,7 @@ class TensorReader:
         self._size = size
 
     def read(self, spec: Record, into: torch.Tensor | None = None) -> torch.Tensor:
-        """The tensor that `spec` describes. With `into` (same dtype and span) its storage is rewritten in place."""
+        """The tensor that `spec` describes. With `into` (of the same dtype, shape and strides) its memory is rewritten."""
         dtype = DTYPES.get(spec.get("dtype", ""))
         shape, stride = tuple(spec["shape"]), tuple(spec["stride"])
         offset, length = spec["offset"], spec["bytes"]
@@ -185,14 +185,11 @@ class TensorReader:
         span = span_elements(shape, stride)
         if length != span * dtype.itemsize or offset + length > self._size:
             raise ProtocolError("a tensor's description does not fit its memory file")
-        if into is not None and into.numel() == span and into.dtype == dtype:
-            flat = into
-        else:
-            flat = torch.empty(span, dtype=dtype)
+        flat = into if into is not None else torch.empty(span, dtype=dtype)
         if length:
             assert self._map is not None
             ctypes.memmove(flat.data_ptr(), (ctypes.c_char * length).from_buffer_copy(self._map, offset), length)
-        return torch.as_strided(flat, shape, stride)
+        return flat if into is not None else torch.as_strided(flat, shape, stride)
 
     def close(self) -> None:
         if self._map is not None:

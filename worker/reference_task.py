@@ -17,6 +17,7 @@ import scale_task
 from virtual_cuda import VirtualCuda
 
 _LOW_PRECISION = torch.float16
+MAX_STRETCHED = 3
 
 
 class Unusable(Exception):
@@ -209,8 +210,22 @@ class ReferenceTask:
                     break
         if best is not None and (fits or best.elements <= budget or best.elements * 4 < original.elements):
             self.variants["scaled"] = best
+            if not fits:
+                self._plan_stretched(best, 4 * budget)
         if not self.variants:
             self.variants["original"] = original
+
+    def _plan_stretched(self, scaled: Variant, budget: int) -> None:
+        """Adds variants `stretched-1` … in which one size stays long."""
+        for options in scale_task.stretched(self.source, scaled.sizes):
+            for text, changed in options:
+                count = self.count(text)
+                if 0 < count <= budget:
+                    name = f"stretched-{1 + sum(v.startswith('stretched') for v in self.variants)}"
+                    self.variants[name] = Variant(name, text, count, changed)
+                    break
+            if sum(v.startswith("stretched") for v in self.variants) >= MAX_STRETCHED:
+                return
 
     def count(self, source: str) -> int:
         """Elements of inputs, outputs and parameters, without allocating them where the meta device allows; -1 if it fails."""

@@ -158,7 +158,7 @@ class Session:
         self.candidate: Candidate | None = None
         self.model: torch.nn.Module | None = None
         self.weights: list[tuple[str, torch.Tensor, bool]] = []
-        self.kept: dict[int, torch.Tensor] = {}
+        self.kept: dict[int, tuple[Any, torch.Tensor]] = {}
         self.virtual_cuda = virtual_cuda.VirtualCuda()
         self._last_progress = 0.0
         if mode == "interpret":
@@ -180,8 +180,13 @@ class Session:
             if warmup:
                 return
             executor = interpreter_mends.GridRun(function.rewrite(), function.fn, function.arg_names, grid, function.pre_run_hooks)
-            observer.launch(function.fn.__name__, (args, kwargs), lambda: executor(*args, **kwargs))
+            observer.launch(function.fn.__name__, (args, kwargs), executor.prepare(*args, **kwargs))
 
+        def watch_reads(spans: list[tuple[int, int, int]] | None) -> Any:
+            interpreter_mends.Reads.current = interpreter_mends.Reads(spans) if spans is not None else None
+            return interpreter_mends.Reads.current
+
+        observer.watch_reads = watch_reads
         interpreted: Any = ti.InterpretedFunction
         interpreted.run = run
         interpreter_mends.GridRun.on_program = self._progress
@@ -270,13 +275,17 @@ class Session:
         }
 
     def _input(self, spec: Record, reader: TensorReader, index: int) -> Any:
-        """A top-level tensor of the same form as the last trial's is written over it: same address, other values."""
+        """A top-level tensor of the same form as the last trial's is that tensor again, its memory rewritten beneath
+        torch: same object, same address, same version counter, other values. A cache keyed by any of them is then wrong."""
         if spec["k"] != "tensor":
             return decode_value(spec, reader)
+        form = (spec["dtype"], tuple(spec["shape"]), tuple(spec["stride"]))
         kept = self.kept.get(index)
-        tensor = reader.read(spec, kept)
-        flat = torch.as_strided(tensor, (tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
-        self.kept[index] = flat
+        if kept is not None and kept[0] == form and tuple(kept[1].shape) == form[1] and kept[1].stride() == form[2]:
+            reader.read(spec, kept[1])
+            return kept[1]
+        tensor = reader.read(spec)
+        self.kept[index] = (form, tensor)
         return tensor
 
     def compile(self, request: Record) -> Record:

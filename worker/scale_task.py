@@ -83,10 +83,46 @@ def capped(cap: int) -> Callable[[int], int]:
     return lambda value: value if value <= cap or value < SMALLEST_SCALED else cap
 
 
+def distinct(found: set[int], cap: int) -> Callable[[int], int] | None:
+    """Sizes above `cap` become cap, cap - step, cap - 2 * step …, the largest first, so that what differed still does and
+    a mixed-up stride shows. None where there is nothing to keep apart or no room."""
+    above = sorted((value for value in found if value > cap), reverse=True)
+    step = 8 if cap % 8 == 0 and cap >= 24 else 2
+    if len(above) < 2 or cap - step * (len(above) - 1) < SMALLEST_SCALED:
+        return None
+    mapping = {value: cap - step * index for index, value in enumerate(above)}
+    return lambda value: mapping.get(value, value)
+
+
 def candidates(source: str, ladder: tuple[int, ...]) -> Iterator[tuple[int, str, dict[int, int]]]:
-    """Yields (cap, scaled source, changed sizes) from the largest cap down, leaving out caps that change nothing."""
+    """Yields (cap, scaled source, changed sizes) from the largest cap down, unequal sizes kept unequal first where that
+    can be; leaves out caps that change nothing."""
+    found = sizes(source)
     for cap in ladder:
-        changed: dict[int, int] = {}
-        text = rewrite(source, capped(cap), changed)
-        if changed:
-            yield cap, text, changed
+        for mapping in (distinct(found, cap), capped(cap)):
+            if mapping is None:
+                continue
+            changed: dict[int, int] = {}
+            text = rewrite(source, mapping, changed)
+            if changed:
+                yield cap, text, changed
+
+
+STRETCHED = (16384, 4096, 2048)
+
+
+def stretched(source: str, changed: dict[int, int]) -> Iterator[list[tuple[str, dict[int, int]]]]:
+    """For each size that was scaled down, longest first: sources in which it alone stays long (shorter ones follow) and the
+    others are tiny. A kernel that covers a fixed block of a long row is right at small sizes and wrong here."""
+    for size in sorted(changed, reverse=True):
+        options = []
+        for length in STRETCHED:
+            kept = min(size, length)
+            if kept <= 4 * changed[size] or any(kept == done for _, done in ((t, c.get(size)) for t, c in options)):
+                continue
+            for small in (8, 5):
+                now: dict[int, int] = {}
+                text = rewrite(source, lambda v, k=kept, s=small: k if v == size else v if v <= s or v < SMALLEST_SCALED else s, now)  # type: ignore[misc]
+                options.append((text, {**now, size: kept}))
+        if options:
+            yield options

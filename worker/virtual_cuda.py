@@ -147,7 +147,7 @@ def install(target: Target) -> None:
         setattr(cuda, name, answer)
     for name in ("device", "Stream", "Event", "stream", "device_of"):
         setattr(cuda, name, _Nothing)
-    real_device, real_is_cuda = tensor.device, tensor.is_cuda
+    real_device, real_is_cuda, real_is_cpu, real_is_meta = tensor.device, tensor.is_cuda, tensor.is_cpu, tensor.is_meta
 
     def device(self: torch.Tensor) -> torch.device:
         return real_device.__get__(self) if _asked_by_torch() else CUDA
@@ -155,5 +155,12 @@ def install(target: Target) -> None:
     def is_cuda(self: torch.Tensor) -> bool:
         return real_is_cuda.__get__(self) if _asked_by_torch() else True
 
+    def is_cpu(self: torch.Tensor) -> bool:
+        return bool(real_is_cpu.__get__(self)) if _asked_by_torch() else False
+
+    def is_meta(self: torch.Tensor) -> bool:
+        return bool(real_is_meta.__get__(self)) if _asked_by_torch() else False
+
     tensor.device, tensor.is_cuda = property(device), property(is_cuda)
+    tensor.is_cpu, tensor.is_meta = property(is_cpu), property(is_meta)
     tensor.get_device = lambda self: 0

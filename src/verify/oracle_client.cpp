@@ -180,6 +180,7 @@ std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int
     setup.arguments.json = list(record, "arguments").dump();
     setup.inputs = text(record, "inputs");
     setup.exact = boolean(record, "exact");
+    setup.aliases = list(record, "aliases").get<std::vector<int>>();
     for (const Json& leaf : list(record, "leaves")) setup.leaves.push_back(read_leaf(leaf));
     for (const Json& shape : list(record, "shapes")) {
       setup.shapes.push_back({.shape = shape.at(0).get<std::vector<std::int64_t>>(), .dtype = shape.at(1).get<std::string>(), .distribution = setup.inputs});

@@ -19,7 +19,7 @@ enum class Shapes : std::uint8_t { kOriginal, kScaled, kBoth };
 
 /// The task at one set of sizes.
 struct Variant {
-  std::string name;  ///< original, scaled
+  std::string name;  ///< original, scaled, stretched-1 …
   std::int64_t elements = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes;  ///< What became of each size that was scaled.
 };
@@ -43,7 +43,8 @@ struct TrialSetup {
   std::string inputs;  ///< The distribution that was used in the end.
   std::vector<TrialInput> shapes;
   std::vector<LeafStatistics> leaves;
-  bool exact = false;    ///< The float64 run of the reference worked.
+  bool exact = false;        ///< The float64 run of the reference worked.
+  std::vector<int> aliases;  ///< Inputs whose memory an output of the reference shares.
 };
 
 struct ShapesOnly {
