@@ -5,7 +5,6 @@ namespace autotriton::rules {
 
 using syntax::Field;
 using syntax::Kind;
-using syntax::kNoNode;
 using syntax::NodeId;
 
 namespace {

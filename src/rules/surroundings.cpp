@@ -8,7 +8,6 @@ namespace autotriton::rules {
 
 using syntax::Field;
 using syntax::Kind;
-using syntax::kNoNode;
 using syntax::NodeId;
 using syntax::Value;
 using syntax::ValueKind;
