@@ -81,7 +81,11 @@ ValueSet Resolver::call_external(const Value& callee, NodeId call) {
   const std::string name(text(callee));
   const NodeId first = argument(call, 0, "fn");
   const bool is_wrapper = callee.kind == ValueKind::kResult;
-  if (is_jit_decorator(name) && first != kNoNode) return jit_of(values(first));
+  if (is_jit_decorator(name) && first != kNoNode) {
+    // triton.jit(function); triton.jit(None) and triton.jit(debug=True) still wait for theirs.
+    ValueSet wrapped = jit_of(values(first));
+    if (std::ranges::any_of(wrapped, [](const Value& value) { return value.kind == ValueKind::kJit; })) return wrapped;
+  }
   if (is_wrapper ? makes_wrapper(name) : passes_through(name)) {
     // functools.lru_cache(maxsize=None) and torch.no_grad() have no function yet.
     if (first != kNoNode) {

@@ -206,6 +206,7 @@ TEST(JitFunctionsTest, AreFoundUnderEveryDecoration) {
   EXPECT_THAT(Source("import triton\nmine = triton.jit\n@mine\ndef k(): pass\n").jit_names(), ElementsAre("k"));
   EXPECT_THAT(Source("import triton\ndef mine(f):\n    return triton.jit(f)\n@mine\ndef k(): pass\n").jit_names(),
               ElementsAre("k"));
+  EXPECT_THAT(Source("import triton\n@triton.jit(None)\ndef k(): pass\n").jit_names(), ElementsAre("k"));
   EXPECT_THAT(Source("import torch\n@torch.jit.script\ndef k(): pass\n").jit_names(), IsEmpty());
   EXPECT_THAT(probe("import triton\n@triton.jit\ndef k(): pass\nprobe(k[(1,)])\n"), ElementsAre("launch k"));
   EXPECT_THAT(probe("import triton\n@triton.jit\ndef k(): pass\nprobe(k.run)\n"), ElementsAre("launch k"));
