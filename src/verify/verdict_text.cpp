@@ -47,14 +47,24 @@ std::string colour_of(Outcome outcome) {
   return "\x1b[1;35m";
 }
 
+/// Control characters but for line ends become `?`: an answer's words could be commands to the terminal.
+std::string harmless(std::string text) {
+  for (std::size_t index = 0; index < text.size(); ++index) {
+    const auto byte = static_cast<unsigned char>(text[index]);
+    const bool second_half = index > 0 && static_cast<unsigned char>(text[index - 1]) == 0xC2 && byte >= 0x80 && byte <= 0x9F;
+    if (second_half) text[index - 1] = '?';
+    if (second_half || (byte < 0x20 && byte != '\n') || byte == 0x7F) text[index] = '?';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const Verdict& verdict, bool colour) {
+  std::string head(outcome_name(verdict.outcome));
+  if (colour) head = colour_of(verdict.outcome) + head + "\x1b[0m";
   std::ostringstream out;
   const std::string name = verdict.id.empty() ? verdict.task_id : verdict.id;
-  if (colour) out << colour_of(verdict.outcome);
-  out << outcome_name(verdict.outcome);
-  if (colour) out << "\x1b[0m";
   out << "  " << verdict.reason_id << (name.empty() ? "" : "  (" + name + ")") << "\n";
   out << "  " << verdict.message << "\n";
   for (const Finding& finding : verdict.findings) {
@@ -96,7 +106,7 @@ std::string to_text(const Verdict& verdict, bool colour) {
     if (seed != verdict.environment.end()) out << "  seed " << seed->second;
     out << "\n";
   }
-  return out.str();
+  return head + harmless(out.str());
 }
 
 std::string reference_page() {
