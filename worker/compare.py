@@ -23,18 +23,19 @@ class Leaf:
     path: str
     native: Any
     exact: Any
-    rounded: Any = None
+    rounded: Any = None  # With inputs and weights rounded to half precision.
+    jitter: Any = None   # With inputs and weights off by a unit in the last place.
 
 
-def leaves(native: Any, exact: Any, rounded: Any, path: str = "output") -> Iterator[Leaf]:
+def leaves(native: Any, exact: Any = None, rounded: Any = None, jitter: Any = None, path: str = "output") -> Iterator[Leaf]:
     if isinstance(native, (list, tuple)):
         for index, item in enumerate(native):
-            yield from leaves(item, _child(exact, index), _child(rounded, index), f"{path}[{index}]")
+            yield from leaves(item, _child(exact, index), _child(rounded, index), _child(jitter, index), f"{path}[{index}]")
     elif isinstance(native, dict):
         for key, item in native.items():
-            yield from leaves(item, _child(exact, key), _child(rounded, key), f"{path}[{key!r}]")
+            yield from leaves(item, _child(exact, key), _child(rounded, key), _child(jitter, key), f"{path}[{key!r}]")
     else:
-        yield Leaf(path, native, exact, rounded)
+        yield Leaf(path, native, exact, rounded, jitter)
 
 
 def _child(value: Any, key: Any) -> Any:
@@ -104,8 +105,7 @@ def leaf_statistics(leaf: Leaf) -> dict[str, Any]:
     want = exact_values(leaf)
     squares = noise = rounded_error = largest = 0.0
     finite_count = jumps = 0
-    other = leaf.rounded
-    low = as_real(other).flatten() if isinstance(other, torch.Tensor) and other.shape == native.shape else None
+    low, moved = _counterpart(leaf.rounded, native), _counterpart(leaf.jitter, native)
     for start in range(0, have.numel(), CHUNK):
         a, d = have[start : start + CHUNK].double(), want[start : start + CHUNK]
         finite = torch.isfinite(a) & torch.isfinite(d)
@@ -118,6 +118,10 @@ def leaf_statistics(leaf: Leaf) -> dict[str, Any]:
             noise = max(noise, _typical_noise(difference))
             scale = math.sqrt(float(d_finite.square().mean()))
             jumps += int((difference > 64.0 * noise + 1e-3 * (scale + d_finite.abs())).sum())
+            if moved is not None:
+                error = (moved[start : start + CHUNK].double()[finite] - d_finite).abs()
+                error = error[torch.isfinite(error)]
+                noise = max(noise, _typical_noise(error) if error.numel() else 0.0)
             if low is not None:
                 error = (low[start : start + CHUNK].double()[finite] - d_finite).abs()
                 error = error[torch.isfinite(error)]
@@ -131,6 +135,10 @@ def leaf_statistics(leaf: Leaf) -> dict[str, Any]:
         "jumps": jumps,
     }
     return record
+
+
+def _counterpart(value: Any, native: torch.Tensor) -> torch.Tensor | None:
+    return as_real(value).flatten() if isinstance(value, torch.Tensor) and value.shape == native.shape else None
 
 
 def _typical_noise(error: torch.Tensor) -> float:

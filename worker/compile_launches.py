@@ -121,8 +121,8 @@ class Compiler:
         self._config = ""
         self._capability = capability
 
-    def install(self) -> None:
-        """Patches this process for good."""
+    def install(self) -> Callable[[], None]:
+        """Patches this process; the function returned takes it back."""
         driver.set_active(TargetDriver(self._capability, self.target))
         run = JITFunction.run
         compiler = self
@@ -136,7 +136,13 @@ class Compiler:
         jit_function: Any = JITFunction
         jit_function.run = compile_only
         tuner_class: Any = Autotuner
+        tune = tuner_class.run
         tuner_class.run = each_config
+
+        def restore() -> None:
+            jit_function.run, tuner_class.run = run, tune
+
+        return restore
 
     def compile(self, run: Callable[..., Any], function: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> Any:
         name = function.fn.__name__

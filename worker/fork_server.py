@@ -23,6 +23,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 import torch  # noqa: E402  (after the environment that tells it to stay on one thread)
 
+import light_dynamo  # noqa: E402
 from protocol import Channel, PeerClosed, Record  # noqa: E402
 
 
@@ -60,25 +61,29 @@ class Server:
         self.confine = confine
 
     def warm(self) -> None:
-        """Imports what every job needs, so that a fork has it; `import` is safe to share, running is not."""
-        if self.mode == "oracle":
-            import oracle  # noqa: F401
-        elif self.mode == "interpret":
+        """Imports and first uses that every job would pay for; a fork then has them. Only our own code runs here."""
+        if self.mode == "interpret":
             os.environ["TRITON_INTERPRET"] = "1"
             import interpreter_mends
 
             interpreter_mends.install()
             import run_candidate  # noqa: F401
+            import warm_up
+
+            warm_up.interpret()
         else:
             os.environ.pop("TRITON_INTERPRET", None)
-            import compile_launches  # noqa: F401
-            import run_candidate  # noqa: F401
-            import triton.compiler  # noqa: F401
+            import warm_up
 
-            with torch.device("meta"):  # Shape-only tensors are Python code that is imported at first use.
-                torch.empty_like(torch.empty(2, 3)).contiguous().view(-1).to(torch.float16)
-        if self.mode != "oracle":
-            from triton.language.extra import libdevice  # noqa: F401
+            warm_up.shapes()
+            if self.mode == "oracle":
+                import oracle  # noqa: F401
+
+                warm_up.reference()
+            else:
+                import run_candidate  # noqa: F401
+
+                warm_up.compile_once()
 
     def serve(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Keepers are reaped by the kernel; the front hears from them directly.
@@ -180,6 +185,7 @@ def main(arguments: list[str]) -> int:
     for mode in ("oracle", "interpret", "compile"):
         parser.add_argument(f"--{mode}", type=int, required=True, metavar="FD", help=f"socket of the {mode} server")
     options = parser.parse_args(arguments)
+    light_dynamo.install()
     torch.set_num_threads(1)
     torch.empty(8).normal_().sum()  # First-use initialisation happens once, here.
     confine = ctypes.CDLL(options.confine)

@@ -371,13 +371,3 @@ def _filled(cell: types.CellType) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _without_dynamo() -> None:
-    """torch wraps `__torch_dispatch__` so that its first call imports all of torch._dynamo, which takes seconds."""
-    wrapped = getattr(Observer.__torch_dispatch__, "__wrapped__", None)
-    if wrapped is not None:
-        setattr(wrapped, "__dynamo_disable", wrapped)
-
-
-_without_dynamo()

@@ -35,7 +35,9 @@ from reference_task import (
     ReferenceTask,
     TooSlow,
     Unusable,
+    halved,
     init_arguments,
+    jittered,
     load_module,
     map_tensors,
     randomise_initialisers,
@@ -57,11 +59,12 @@ class Trial:
     native: Any
     exact: Any
     rounded: Any
+    jitter: Any
     seed: int
     aliases: list[int]  # Inputs whose memory an output of the reference shares.
 
     def leaves(self) -> list[compare.Leaf]:
-        return list(compare.leaves(self.native, self.exact, self.rounded))
+        return list(compare.leaves(self.native, self.exact, self.rounded, self.jitter))
 
 
 def traceback_tail(error: BaseException) -> str:
@@ -101,6 +104,7 @@ class Oracle:
     def __init__(self) -> None:
         self.task: ReferenceTask | None = None
         self.trials: dict[int, Trial] = {}
+        self.steady: set[str] = set()  # Variants whose reference gave the same values twice.
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -108,6 +112,7 @@ class Oracle:
         task = ReferenceTask(request["source"], request["kind"], request["entry"], float(request["run_seconds"]))
         self.task = task
         self.trials.clear()
+        self.steady.clear()
         try:
             with time_limit(task.run_seconds):
                 module = load_module(task.source, "reference")
@@ -210,11 +215,11 @@ class Oracle:
         result: Record = {"type": "compared", "applies": True, "structure": compare.same_structure(trial.native, actual), "leaves": [], "inputs": ""}
         if result["structure"]:
             return result
-        actual_leaves = [leaf.native for leaf in compare.leaves(actual, None, None)]
+        actual_leaves = [leaf.native for leaf in compare.leaves(actual)]
         tensors = [t for t in tensors_in(trial.inputs)]
         if isinstance(actual, dict):  # Keys may come in another order.
             actual = {key: actual[key] for key in trial.native}
-            actual_leaves = [leaf.native for leaf in compare.leaves(actual, None, None)]
+            actual_leaves = [leaf.native for leaf in compare.leaves(actual)]
         for leaf, value, bounds in zip(leaves, actual_leaves, request["tolerances"], strict=True):
             result["leaves"].append(compare.compare_leaf(leaf, value, float(bounds[0]), float(bounds[1]), tensors))
         if subject == "candidate":
@@ -249,8 +254,7 @@ class Oracle:
     def _run(self, variant: str, inputs: list[Any], seed: int) -> Trial:
         task = self._task()
         native, after = self._guarded(lambda: task.run(variant, inputs, None, seed), "the reference")
-        again, _ = self._guarded(lambda: task.run(variant, inputs, None, seed + 1), "the reference")
-        if not _equal(native, again):
+        if variant not in self.steady and not _equal(native, self._guarded(lambda: task.run(variant, inputs, None, seed + 1), "the reference")[0]):
             if task.kind == "module" and not task.evaluation_mode:
                 task.evaluation_mode = True
                 model = task.model(variant)
@@ -258,6 +262,7 @@ class Oracle:
                     model.eval()
                 return self._run(variant, inputs, seed)
             raise Unusable("task-degenerate", "the reference gives other values each time it runs, so nothing can be compared")
+        self.steady.add(variant)
         try:
             with time_limit(task.run_seconds):
                 exact, _ = task.run(variant, inputs, torch.float64, seed)
@@ -267,10 +272,11 @@ class Oracle:
             exact = native
         try:
             with time_limit(task.run_seconds):
-                rounded = task.run_rounded(variant, inputs, seed)
+                rounded = task.run_changed(variant, inputs, halved, seed)
+                jitter = task.run_changed(variant, inputs, jittered, seed)
         except Exception:  # noqa: BLE001
-            rounded = None
-        return Trial(variant, inputs, after, native, exact, rounded, seed, _aliases(native, after))
+            rounded = jitter = None
+        return Trial(variant, inputs, after, native, exact, rounded, jitter, seed, _aliases(native, after))
 
     def _as_finite(self, varied: Trial, plain: Trial) -> bool:
         """A variant that drives the reference out of its domain (NaN, Inf) is not a fair input."""

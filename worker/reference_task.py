@@ -298,24 +298,33 @@ class ReferenceTask:
             outputs = function(*own)
         return plain_structure(outputs), own
 
-    def run_rounded(self, variant: str, inputs: list[Any], seed: int = 0) -> Any:
-        """The reference on inputs and weights rounded to half precision and back: what a cast before the work costs."""
-
-        def rounded(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(_LOW_PRECISION).to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
-
-        own = map_tensors(inputs, rounded)
+    def run_changed(self, variant: str, inputs: list[Any], change: Callable[[torch.Tensor], torch.Tensor], seed: int = 0) -> Any:
+        """The reference with `change` applied to each input and weight: `halved` or `jittered`."""
+        own = map_tensors(inputs, change)
         if self.kind == "function":
             function: Callable[..., Any] = getattr(self.module(variant), self.entry)
         else:
             model = copy.deepcopy(self._models[variant])
             with torch.no_grad():
                 for _, tensor in state_of(model):
-                    tensor.copy_(rounded(tensor))
+                    tensor.copy_(change(tensor))
             function = model
         torch.manual_seed(seed)
         with VirtualCuda(), torch.no_grad():
             return plain_structure(function(*own))
+
+
+def halved(tensor: torch.Tensor) -> torch.Tensor:
+    """Rounded to half precision and back: what a cast before the work costs."""
+    return tensor.to(_LOW_PRECISION).to(tensor.dtype) if tensor.dtype == torch.float32 else clone_strided(tensor)
+
+
+def jittered(tensor: torch.Tensor) -> torch.Tensor:
+    """Off by about a unit in the last place: how far rounding alone can move the outputs, cancellation included."""
+    if not tensor.is_floating_point():
+        return clone_strided(tensor)
+    sign = torch.randint(0, 2, tensor.shape, dtype=torch.int8).to(tensor.dtype) * 2 - 1
+    return tensor * (1 + torch.finfo(tensor.dtype).eps * sign)
 
 
 def init_arguments(module: types.ModuleType) -> list[Any]:

@@ -122,7 +122,7 @@ struct ForkServer::Impl {
     auto [report_read, report_write] = pipe_pair();
     command.errors = error_write.get();
     // Nothing of our environment but this: a candidate must not find keys, tokens or paths in it.
-    command.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/job", "TMPDIR=/job", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
+    command.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/job", "TMPDIR=/job", "USER=nobody", "LOGNAME=nobody", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
                            "PYTHONNOUSERSITE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1",
                            "PYTHONPATH=" + fs::canonical(options.worker).string() + extra_python_path()};
     if (const char* core = std::getenv("OPENBLAS_CORETYPE")) command.environment.push_back(std::string("OPENBLAS_CORETYPE=") + core);

@@ -1,0 +1,44 @@
+"""Keeps torch from importing all of torch._dynamo (a second and 100 MB) for its `disable` alone.
+
+Many of torch's Python functions are wrapped so that their first call imports torch._dynamo just to exclude themselves
+from tracing. In a process that never traces, excluding is a no-op. Anything else that is asked of torch._dynamo gets
+the real one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from typing import Any
+
+import torch
+
+NAME = "torch._dynamo"
+
+
+class _Light(types.ModuleType):
+    def disable(self, function: Any = None, recursive: bool = True, **options: Any) -> Any:
+        return function if function is not None else lambda wrapped: wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_real(), name)
+
+
+def _real() -> types.ModuleType:
+    if isinstance(sys.modules.get(NAME), _Light):
+        del sys.modules[NAME]
+        vars(torch).pop("_dynamo", None)
+    return importlib.import_module(NAME)
+
+
+def install() -> None:
+    if NAME not in sys.modules:
+        light = _Light(NAME)
+        light.__path__ = importlib.util.find_spec("torch").submodule_search_locations[0:1]  # type: ignore[union-attr,index]
+        light.__path__ = [f"{light.__path__[0]}/_dynamo"]  # Submodules still import, from where they are.
+        sys.modules[NAME] = light
+        torch._dynamo = light  # type: ignore[assignment]
