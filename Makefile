@@ -9,7 +9,7 @@ CPP_FILES = $(shell git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cp
 .PHONY: help setup build demo test bench lint format install clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{ printf "  make %-9s%s\n", $$1, $$2 }'
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-9s%s\n", $$1, $$2 }'
 	@echo "  variables: PRESET=release|debug|asan  JOBS=$(JOBS)  PREFIX=$(PREFIX)"
 
 setup:  ## bring what is missing: Debian packages, the Python environment (5 GB), C sources
