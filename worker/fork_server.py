@@ -24,7 +24,7 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 import torch  # noqa: E402  (after the environment that tells it to stay on one thread)
 
 import light_dynamo  # noqa: E402
-from protocol import Channel, PeerClosed, Record  # noqa: E402
+from protocol import Channel, PeerClosed, ProtocolError, Record  # noqa: E402
 
 
 class Limits(ctypes.Structure):
@@ -47,7 +47,8 @@ class Report(ctypes.Structure):
     _fields_ = [("obtained", ctypes.c_uint32), ("missing", ctypes.c_uint32), ("message", ctypes.c_char * 256)]
 
 
-WORKER_FAULT = 86  # Exit code of a job in which our own code failed; src/verify/candidate_client.cpp knows it.
+WORKER_FAULT = 86  # Exit code of a job in which our own code failed; src/verify/candidate_client.cpp knows it,
+TAMPERED = 87      # and the one for a channel that stopped working once an answer was loaded.
 
 
 def thread_count() -> int:
@@ -169,7 +170,12 @@ def start_job(mode: str, job: Record, channel: int, output: int, go: int, limits
             import virtual_cuda
 
             virtual_cuda.install(virtual_cuda.Target(int(job["capability"])))
-            run_candidate.Session(peer, mode, int(job["capability"]), folder).serve()
+            session = run_candidate.Session(peer, mode, int(job["capability"]), folder)
+            try:
+                session.serve()
+            except (OSError, ProtocolError):
+                code = TAMPERED if session.candidate is not None else WORKER_FAULT
+                raise
         code = 0
     except BaseException:  # noqa: BLE001 - the traceback goes to the job's output, where the front keeps its tail
         import traceback

@@ -239,10 +239,11 @@ class Observer(TorchDispatchMode):
         allowed = self._judge(func, given) if self.judging else True
         result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
+        constant = self.judging and bool(given) and all(self._is_small_constant(tensor) for tensor in given)
         for tensor in tensors_of(result):
             buffer = self.ledger.find(tensor)
             if buffer is None or not self.judging or name.endswith("_") or not allowed:
-                self.ledger.know(tensor, name, self._lineage(given), digest=self.judging)
+                self.ledger.know(tensor, "constant" if constant else name, self._lineage(given), digest=self.judging)
         if name.endswith("_") or name in ("set", "resize"):
             for tensor in given[:1]:
                 self.ledger.know(tensor, name, digest=self.judging)
@@ -269,6 +270,8 @@ class Observer(TorchDispatchMode):
                         self.violate("storage-origin", f"{self.constants} values were made from Python or numpy values")
                     self.ledger.know(tensor, "constant")
             return True
+        if given and all(self._is_small_constant(tensor) for tensor in given):
+            return True  # Sizes and hyper-parameters in tensors: torch.prod(torch.tensor(x.shape)).
         for tensor in given:
             self._demand(tensor, f"an argument of `{name}`")
         if group == "scalar":
@@ -299,6 +302,10 @@ class Observer(TorchDispatchMode):
         before, self.scalar_reads = self.scalar_reads, self.scalar_reads + count
         if before <= MAX_SCALAR_READS < self.scalar_reads:
             self.violate("torch-knockout", f"more than {MAX_SCALAR_READS} values were read into Python: computing there is not Triton")
+
+    def _is_small_constant(self, tensor: torch.Tensor) -> bool:
+        buffer = self.ledger.find(tensor)
+        return buffer is not None and buffer.origin == "constant" and tensor.numel() <= MAX_CONSTANT_ELEMENTS and not self.ledger.problem(tensor)
 
     def _is_partial(self, tensor: torch.Tensor) -> bool:
         """Whether a kernel has done most of the reduction: one value a program, of at least `MIN_REDUCTION` that it read."""

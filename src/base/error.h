@@ -30,6 +30,12 @@ class UserError : public std::runtime_error {
   ErrorText text_;
 };
 
+/// The machine lacks something that we need, such as a way to confine answers. The command line exits with 4.
+class SetupError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// A fault of this program. The command line asks for a report and exits with 4.
 class InvariantError : public std::logic_error {
  public:

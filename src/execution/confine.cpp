@@ -179,6 +179,7 @@ void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonCon
 
 void autotriton_confine_process(const AutotritonLimits* limits, AutotritonConfineReport* report) {
   const bool in_pid_namespace = (report->obtained & kConfinePidNamespace) != 0;
+  ::setsid();  // A process group spans pid namespaces: kill(0, …) would reach the servers.
   const bool limited = set_limits(*limits);  // Reads /proc, so before it is covered.
   note(report, kConfineResourceLimits, limited, "limits");
   if (in_pid_namespace) {

@@ -162,9 +162,9 @@ struct ForkServer::Impl {
     } else {
       const std::string reason = text.substr(0, text.find('\n'));
       stop_locked();
-      throw UserError({.where = "sandbox",
-                       .what = "the workers cannot be confined (" + reason + ")",
-                       .fix = "run as an ordinary user, or where unprivileged namespaces are allowed"});
+      throw SetupError({.where = "sandbox",
+                        .what = "the workers cannot be confined (" + reason + ")",
+                        .fix = "run as an ordinary user, or where unprivileged namespaces are allowed"});
     }
   }
 

@@ -17,7 +17,8 @@ constexpr std::uint64_t kOutputBytes = std::uint64_t{512} << 20;
 constexpr int kMaxLeaves = 1000;
 constexpr int kMaxDimensions = 16;
 constexpr std::size_t kMaxMessage = 1500;
-constexpr int kWorkerFault = 86;  // Exit code of worker/fork_server.py when our own code in the job failed.
+constexpr int kWorkerFault = 86;  // Exit code of worker/fork_server.py when our own code in the job failed,
+constexpr int kTampered = 87;     // and when the channel stopped working after an answer was loaded.
 
 execution::JobLimits limits_for(JobMode mode) {
   execution::JobLimits limits;
@@ -132,6 +133,7 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
         if (event.end.code == kWorkerFault) {
           return CandidateFailure{Reason::kWorkerLost, "the worker failed: " + job_.output_tail(1200), 0, {}};
         }
+        if (event.end.code == kTampered) return violation_of_protocol("the answer's process broke its channel");
         if (event.end.signal != 0) {
           const std::string name = sigabbrev_np(event.end.signal) != nullptr ? sigabbrev_np(event.end.signal) : std::to_string(event.end.signal);
           const bool by_kernel = event.end.signal == SIGKILL;

@@ -30,6 +30,13 @@ Reason reason_for(const syntax::ParseFailure& failure) {
 
 }  // namespace
 
+std::string line_text(int line, const std::vector<std::size_t>& answer_lines) {
+  std::string text = "line " + std::to_string(line);
+  const auto index = static_cast<std::size_t>(line) - 1;
+  if (line > 0 && index < answer_lines.size()) text += " (line " + std::to_string(answer_lines[index]) + " of the reply)";
+  return text;
+}
+
 StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict) {
   const auto start = Clock::now();
   const tasks::Task& task = *request.task;
@@ -45,16 +52,17 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
   const auto& extracted = std::get<tasks::ExtractedCode>(extraction);
   verdict.candidate_sha256 = sha256_hex(extracted.code);
   verdict.notes = extracted.notes;
+  const std::vector<std::size_t> answer_lines = request.raw_answer ? extracted.answer_lines : std::vector<std::size_t>{};
   auto parsed = syntax::parse(extracted.code);
   if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) {
-    verdict.conclude(reason_for(*failure), "line " + std::to_string(failure->line) + ", column " + std::to_string(failure->column) + ": " + failure->message);
+    verdict.conclude(reason_for(*failure), line_text(failure->line, answer_lines) + ", column " + std::to_string(failure->column) + ": " + failure->message);
     verdict.cost["extract"] = seconds_since(start);
     return {};
   }
   verdict.cost["extract"] = seconds_since(start);
   if (skip_rules) {
     verdict.notes.emplace_back("The rules were skipped: whatever comes out, this is no verdict to train on.");
-    return {.passed = true, .code = extracted.code};
+    return {.passed = true, .code = extracted.code, .answer_lines = answer_lines};
   }
   const auto rules_start = Clock::now();
   const bool module = task.kind == tasks::TaskKind::kModule;
@@ -70,11 +78,11 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
   }
   for (const rules::Finding& finding : report.findings) {
     if (finding.level != rules::Level::kReject) continue;
-    verdict.conclude_by_rule(finding.rule, "line " + std::to_string(finding.line) + ": " + finding.message);
+    verdict.conclude_by_rule(finding.rule, line_text(finding.line, answer_lines) + ": " + finding.message);
     return {};
   }
   verdict.is_triton = true;
-  return {.passed = true, .code = extracted.code};
+  return {.passed = true, .code = extracted.code, .answer_lines = answer_lines};
 }
 
 }  // namespace autotriton::verify

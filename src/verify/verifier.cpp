@@ -74,12 +74,6 @@ class StageClock {
   Clock::time_point start_;
 };
 
-std::string at_line(const CandidateFailure& failure) {
-  std::string text;
-  if (failure.line > 0) text = "line " + std::to_string(failure.line) + ": ";
-  return text + failure.message;
-}
-
 std::string joined(const std::vector<std::string>& names, std::size_t most = 4) {
   std::string text;
   for (std::size_t index = 0; index < names.size() && index < most; ++index) text += (index == 0 ? "" : ", ") + names[index];
@@ -175,7 +169,10 @@ struct Verifier::Impl {
   };
 
   static Conclusion from(const OracleProblem& problem) { return {problem.reason, problem.message}; }
-  static Conclusion from(const CandidateFailure& failure) { return {failure.reason, at_line(failure)}; }
+  Conclusion from(const CandidateFailure& failure) const { return {failure.reason, at_line(failure)}; }
+  std::string at_line(const CandidateFailure& failure) const { return place(failure.line) + failure.message; }
+  std::string place(int line) const { return line > 0 ? line_text(line, answer_lines) + ": " : ""; }
+  std::vector<std::size_t> answer_lines;  ///< Of the answer being judged.
 
   std::optional<Conclusion> open_oracle(const tasks::Task& task) {
     const std::string key = sha256_hex(task.reference + '\0' + task.entry_point);
@@ -471,7 +468,7 @@ struct Verifier::Impl {
       }
     }
     if (!result.error.empty()) {
-      stopped = (result.line > 0 ? "line " + std::to_string(result.line) + ": " : "") + result.error;
+      stopped = place(result.line) + result.error;
       broken = result.exception == "NameError" || result.exception == "ImportError" || result.exception == "ModuleNotFoundError";
     }
     return std::nullopt;
@@ -534,7 +531,7 @@ struct Verifier::Impl {
   }
 
   /// A poisoned answer that fails has changed, which is what was asked; only our own loss counts.
-  static std::optional<Conclusion> lost_or_nothing(const CandidateFailure& failure) {
+  std::optional<Conclusion> lost_or_nothing(const CandidateFailure& failure) const {
     if (info(failure.reason).fault == Fault::kOurs) return from(failure);
     return std::nullopt;
   }
@@ -636,6 +633,7 @@ struct Verifier::Impl {
     }
     StaticResult source = judge_source(request, options.skip_rules, verdict);
     if (!source.passed) return verdict;
+    answer_lines = std::move(source.answer_lines);
     server.start();
     verdict.environment["torch"] = server.torch_version();
     verdict.environment["target"] = "sm_" + std::to_string(options.capability);

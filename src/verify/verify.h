@@ -68,12 +68,17 @@ class Verifier {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The static half alone: extraction and rules, no process started. An answer that passes has grade static and reason
-/// all-evidence is not given: the outcome is inconclusive until it ran.
+/// What the static half hands on.
 struct StaticResult {
-  bool passed = false;
+  bool passed = false;                    ///< False: `verdict` is concluded.
   std::string code;
+  std::vector<std::size_t> answer_lines;  ///< For each line of `code`, its line in a raw answer; empty for plain source.
 };
+
+/// Extraction, parsing and rules; starts no process. Fills `verdict`'s findings, and concludes it where the answer is refused.
 StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict);
+
+/// "line 12", with the answer's own line where code was taken out of a reply: "line 12 (line 40 of the reply)".
+std::string line_text(int line, const std::vector<std::size_t>& answer_lines);
 
 }  // namespace autotriton::verify
