@@ -21,7 +21,8 @@ const std::vector<std::string>& corpus() {
   static const std::vector<std::string> answers = [] {
     const char* given = std::getenv("AUTOTRITON_BENCH_ANSWERS");
     std::vector<std::string> texts;
-    for (const auto& entry : fs::recursive_directory_iterator(given != nullptr ? given : AUTOTRITON_SOURCE_DIR "/tests/cases")) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(given != nullptr ? given : AUTOTRITON_SOURCE_DIR "/tests/cases")) {
       if (entry.path().extension() != ".py" && entry.path().extension() != ".case") continue;
       std::string text = read_file(entry.path());
       if (entry.path().extension() == ".case") {
@@ -70,7 +71,8 @@ void parse_and_check(benchmark::State& state) {
   for (auto _ : state) {
     for (const std::string& text : corpus()) {
       auto parsed = syntax::parse(text);
-      if (auto* module = std::get_if<syntax::Module>(&parsed)) benchmark::DoNotOptimize(rules::check(*module, {}, glue));
+      if (auto* module = std::get_if<syntax::Module>(&parsed))
+        benchmark::DoNotOptimize(rules::check(*module, {}, glue));
     }
   }
   report(state);

@@ -60,13 +60,17 @@ int main(int argc, char** argv) {
   Surroundings around = Surroundings::of_this_process();
   const auto worker = worker_folder(around);
   const auto python = python_interpreter(around, worker);
-  execution::ForkServer server({.python = python, .worker = worker, .confine_library = around.executable.parent_path().parent_path() / "src/cli/libautotriton_confine.so"});
+  execution::ForkServer server(
+      {.python = python,
+       .worker = worker,
+       .confine_library = around.executable.parent_path().parent_path() / "src/cli/libautotriton_confine.so"});
   const auto start = Clock::now();
   server.start();
   std::printf("servers ready after %.2f s\n", seconds_since(start));
   const auto task = std::make_shared<const tasks::Task>(tasks::read_problem(problem));
   std::vector<std::unique_ptr<verify::Verifier>> verifiers;
-  for (int index = 0; index < kAtOnce; ++index) verifiers.push_back(std::make_unique<verify::Verifier>(server, verify::VerifyOptions{}));
+  for (int index = 0; index < kAtOnce; ++index)
+    verifiers.push_back(std::make_unique<verify::Verifier>(server, verify::VerifyOptions{}));
   std::map<std::string, double> cost;
   const verify::Verdict first = verifiers[0]->verify({.id = "", .task = task, .text = text, .raw_answer = false});
   if (first.outcome != verify::Outcome::kAccept) {
@@ -81,7 +85,8 @@ int main(int argc, char** argv) {
     std::vector<verify::Verdict> verdicts(static_cast<std::size_t>(kAtOnce * accepts));
     const double own = timed([&](int index) {
       for (int turn = 0; turn < accepts; ++turn) {
-        verdicts[static_cast<std::size_t>(index * accepts + turn)] = verifiers[static_cast<std::size_t>(index)]->verify({.id = "", .task = task, .text = text, .raw_answer = false});
+        verdicts[static_cast<std::size_t>(index * accepts + turn)] = verifiers[static_cast<std::size_t>(index)]->verify(
+            {.id = "", .task = task, .text = text, .raw_answer = false});
       }
     });
     for (const verify::Verdict& verdict : verdicts) {
@@ -95,7 +100,8 @@ int main(int argc, char** argv) {
     std::array<std::string, kAtOnce> complaints;
     const double theirs = timed([&](int index) {
       for (int turn = 0; turn < kScripts; ++turn) {
-        const Finished run = run_to_end({.arguments = {python.string(), kSource + "/tools/plain_check.py", problem, candidate}});
+        const Finished run =
+            run_to_end({.arguments = {python.string(), kSource + "/tools/plain_check.py", problem, candidate}});
         if (!run.status || !run.status->success()) complaints[static_cast<std::size_t>(index)] = run.error;
       }
     });
@@ -112,6 +118,7 @@ int main(int argc, char** argv) {
   std::printf("plain scripts a second, the same: %s\n", spread(plain).c_str());
   std::printf("ratio, round by round:            %s\n", spread(ratios).c_str());
   const double verdicts = static_cast<double>(rounds) * kAtOnce * accepts;
-  for (const auto& [stage, seconds] : cost) std::printf("  %-10s %6.1f ms a verdict\n", stage.c_str(), 1000 * seconds / verdicts);
+  for (const auto& [stage, seconds] : cost)
+    std::printf("  %-10s %6.1f ms a verdict\n", stage.c_str(), 1000 * seconds / verdicts);
   return 0;
 }

@@ -15,7 +15,7 @@ import types
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import torch  # noqa: E402
+import torch
 
 
 def load(path: str, name: str) -> types.ModuleType:

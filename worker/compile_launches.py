@@ -17,7 +17,6 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
-
 from virtual_cuda import Target
 
 MAX_AUTOTUNE_CONFIGS = 8

@@ -21,10 +21,9 @@ from typing import Any, NoReturn
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1", NUMEXPR_NUM_THREADS="1")
 
-import torch  # noqa: E402  (after the environment that tells it to stay on one thread)
-
-import light_dynamo  # noqa: E402
-from protocol import Channel, PeerClosed, ProtocolError, Record  # noqa: E402
+import light_dynamo
+import torch
+from protocol import Channel, PeerClosed, ProtocolError, Record
 
 
 class Limits(ctypes.Structure):
@@ -68,7 +67,7 @@ class Server:
             import interpreter_mends
 
             interpreter_mends.install()
-            import run_candidate  # noqa: F401
+            import run_candidate
             import warm_up
 
             warm_up.interpret()
@@ -224,8 +223,8 @@ def main(arguments: list[str]) -> int:
         mode = children.pop(pid, "")
         if mode:
             code = max(code, abs(os.waitstatus_to_exitcode(status)))
-            for other in children:
-                os.kill(other, signal.SIGKILL)
+            for sibling in children:
+                os.kill(sibling, signal.SIGKILL)
     return min(code, 255)
 
 

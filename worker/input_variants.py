@@ -66,13 +66,14 @@ def apply(name: str, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         if value.dtype not in _FLOATS or has_meaning(value):
             return value
+        if any(step == 0 and size > 1 for step, size in zip(value.stride(), value.shape)):
+            # Expanded: several indices are one value, and stay one.
+            base = value[tuple(slice(0, 1) if step == 0 else slice(None) for step in value.stride())]
+            return apply(name, base).expand(value.shape)
         changed = VARIANTS[name](value.float() if value.dtype != torch.float64 else value).to(value.dtype)
         if changed.stride() == value.stride():
             return changed
-        kept = torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype)
-        if any(step == 0 for step in value.stride()):  # An expanded input: several indices are one value.
-            return torch.as_strided(changed.contiguous(), tuple(value.shape), value.contiguous().stride())
-        return kept.copy_(changed)
+        return torch.empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype).copy_(changed)
     if isinstance(value, (list, tuple)):
         items = [apply(name, item) for item in value]
         return items if isinstance(value, list) else tuple(items)

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 import triton
 import triton.language as tl
+from interpreter_bfloat16 import mend_bfloat16
+from interpreter_libdevice import InterpreterGap, mend_libdevice
 from triton.runtime import interpreter as ti
 from triton.runtime.autotuner import Autotuner
 
@@ -25,221 +26,8 @@ BUILDER: Any = ti.InterpreterBuilder
 HANDLE: Any = ti.TensorHandle
 
 FLOAT_POISON = {np.dtype(np.float16): 6.0e4, np.dtype(np.float32): 1.5e38, np.dtype(np.float64): 1.5e300}
-BF16_POISON = 0x7EE1  # 1.5e38
+BF16_POISON, BF16_POISON_BELOW = 0x7EE1, 0xFE61  # 1.5e38, -7.5e37
 MAX_AUTOTUNE_CONFIGS = 8
-
-
-class InterpreterGap(Exception):
-    """The kernel uses something that the interpreter cannot run."""
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# bfloat16: the interpreter keeps it as raw 16-bit patterns.
-
-
-def bf16_to_float(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (data.astype(np.uint32) << 16).view(np.float32)
-
-
-def float_to_bf16(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Rounds to nearest even, as the hardware does; NaN stays NaN."""
-    bits = np.ascontiguousarray(data, dtype=np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    return np.where(np.isnan(np.asarray(data, dtype=np.float32)), np.uint16(0x7FC0), rounded).astype(np.uint16)
-
-
-def is_bf16(handle: Any) -> bool:
-    return bool(handle.dtype.scalar == tl.bfloat16)
-
-
-def _mend_bfloat16() -> None:
-    binary, unary, ternary, cast, dot = (
-        BUILDER.binary_op,
-        BUILDER.unary_op,
-        BUILDER.ternary_op,
-        BUILDER.cast_impl,
-        BUILDER.create_dot,
-    )
-
-    def as_float(handle: Any) -> Any:
-        return bf16_to_float(handle.data) if is_bf16(handle) else handle.data
-
-    def wrap(value: np.ndarray[Any, Any], dtype: Any) -> Any:
-        if value.dtype == np.bool_:
-            return HANDLE(value, dtype)
-        return HANDLE(float_to_bf16(value), dtype)
-
-    def binary_op(self: Any, lhs: Any, rhs: Any, op: Callable[..., Any]) -> Any:
-        if is_bf16(lhs) or is_bf16(rhs):
-            return wrap(op(as_float(lhs), as_float(rhs)), lhs.dtype.scalar)
-        return binary(self, lhs, rhs, op)
-
-    def unary_op(self: Any, arg: Any, op: Callable[..., Any]) -> Any:
-        return wrap(op(as_float(arg)), arg.dtype.scalar) if is_bf16(arg) else unary(self, arg, op)
-
-    def ternary_op(self: Any, lhs: Any, rhs: Any, other: Any, op: Callable[..., Any]) -> Any:
-        if op is not np.where and is_bf16(other):
-            return wrap(op(as_float(lhs), as_float(rhs), as_float(other)), other.dtype.scalar)
-        return ternary(self, lhs, rhs, other, op)
-
-    def cast_impl(self: Any, src: Any, dst_type: Any) -> Any:
-        source, target = src.dtype.scalar, dst_type.scalar
-        if source == tl.bfloat16 and target != tl.bfloat16:
-            return cast(self, HANDLE(bf16_to_float(src.data), tl.float32), dst_type) if target != tl.float32 else HANDLE(
-                bf16_to_float(src.data), tl.float32
-            )
-        if target == tl.bfloat16 and source != tl.bfloat16:
-            return HANDLE(float_to_bf16(src.data.astype(np.float32)), tl.bfloat16)
-        return cast(self, src, dst_type)
-
-    def create_fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
-        scalars = {src.dtype.scalar, dst_type.scalar}
-        if tl.bfloat16 in scalars and scalars <= {tl.bfloat16, tl.float16, tl.float32, tl.float64}:
-            return cast_impl(self, src, dst_type)
-        return fp_to_fp(self, src, dst_type, rounding_mode)
-
-    def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
-        a = HANDLE(bf16_to_float(a.data), tl.float32) if is_bf16(a) else a
-        b = HANDLE(bf16_to_float(b.data), tl.float32) if is_bf16(b) else b
-        if is_bf16(d):
-            wide = HANDLE(bf16_to_float(d.data), tl.float32)
-            return HANDLE(float_to_bf16(dot(self, a, b, wide, input_precision, max_num_imprecise_acc).data), tl.bfloat16)
-        return dot(self, a, b, d, input_precision, max_num_imprecise_acc)
-
-    def create_fma(self: Any, x: Any, y: Any, z: Any) -> Any:
-        if is_bf16(z):
-            return wrap(as_float(x) * as_float(y) + as_float(z), z.dtype.scalar)
-        return HANDLE(x.data * y.data + z.data, z.dtype.scalar)
-
-    def create_rsqrt(self: Any, arg: Any) -> Any:
-        return unary_op(self, arg, lambda x: 1 / np.sqrt(x))
-
-    def get_bf16(self: Any, value: float) -> Any:
-        return HANDLE(float_to_bf16(np.array([value], dtype=np.float32)), tl.bfloat16)
-
-    BUILDER.get_bf16 = get_bf16
-    fp_to_fp = BUILDER.create_fp_to_fp
-    BUILDER.binary_op, BUILDER.unary_op, BUILDER.ternary_op = binary_op, unary_op, ternary_op
-    BUILDER.cast_impl, BUILDER.create_fp_to_fp, BUILDER.create_dot = cast_impl, create_fp_to_fp, create_dot
-    BUILDER.create_fma, BUILDER.create_rsqrt = create_fma, create_rsqrt
-
-    reductions: Any = ti.ReduceOps
-    scans: Any = ti.ScanOps
-    for owner in (reductions, scans):
-        original = owner.apply_impl
-
-        def apply_impl(self: Any, input: Any, original: Any = original, generic: str = "generic_" + ("reduce" if owner is reductions else "scan")) -> Any:
-            if not any(is_bf16(item.handle) for item in input):
-                return original(self, input)
-            wide = tuple(
-                self.to_tensor(bf16_to_float(item.handle.data), tl.float32) if is_bf16(item.handle) else item for item in input
-            )
-            outputs = original(self, wide)
-            many = outputs if isinstance(outputs, (list, tuple)) else (outputs,)
-            narrow = [
-                self.to_tensor(float_to_bf16(out.handle.data), tl.bfloat16) if out.dtype == tl.float32 and is_bf16(item.handle) else out
-                for out, item in zip(many, list(input) + [input[-1]] * len(many))
-            ]
-            return narrow if isinstance(outputs, (list, tuple)) else narrow[0]
-
-        owner.apply_impl = apply_impl
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# libdevice: plain stubs in the interpreter, which return None.
-
-_TORCH_NAMES = {
-    "tanh": torch.tanh, "sinh": torch.sinh, "cosh": torch.cosh, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan,
-    "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
-    "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2, "log10": torch.log10,
-    "log1p": torch.log1p, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "pow": torch.pow, "fabs": torch.abs, "abs": torch.abs,
-    "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "rint": torch.round, "nearbyint": torch.round,
-    "erf": torch.erf, "erfc": torch.erfc, "erfinv": torch.erfinv, "lgamma": torch.lgamma, "fmod": torch.fmod,
-    "atan2": torch.atan2, "hypot": torch.hypot, "copysign": torch.copysign, "fmin": torch.fmin, "fmax": torch.fmax,
-    "isnan": torch.isnan, "isinf": torch.isinf, "finitef": torch.isfinite, "isfinited": torch.isfinite, "signbit": torch.signbit,
-    "fast_expf": torch.exp, "fast_logf": torch.log, "fast_tanhf": torch.tanh, "fast_sinf": torch.sin, "fast_cosf": torch.cos,
-    "fast_powf": torch.pow, "j0": torch.special.bessel_j0, "j1": torch.special.bessel_j1, "y0": torch.special.bessel_y0,
-    "y1": torch.special.bessel_y1, "normcdf": torch.special.ndtr, "normcdfinv": torch.special.ndtri,
-    "nextafter": torch.nextafter, "ldexp": torch.ldexp,
-}  # fmt: skip
-
-
-def _round_half_away(x: torch.Tensor) -> torch.Tensor:
-    return torch.sign(x) * torch.floor(x.abs() + 0.5)
-
-
-_SPELLED: dict[str, Callable[..., torch.Tensor]] = {
-    **_TORCH_NAMES,
-    "round": _round_half_away,
-    "fma": lambda x, y, z: x * y + z,
-    "cbrt": lambda x: torch.sign(x) * x.abs().pow(1.0 / 3.0),
-    "exp10": lambda x: torch.pow(torch.full_like(x, 10.0), x),
-    "rcbrt": lambda x: torch.sign(x) * x.abs().pow(-1.0 / 3.0),
-    "tgamma": lambda x: torch.exp(torch.lgamma(x)) * torch.where((x < 0) & (torch.floor(x) % 2 != 0), -1.0, 1.0),
-    "sinpi": lambda x: torch.sin(x * torch.pi),
-    "cospi": lambda x: torch.cos(x * torch.pi),
-    "fdim": lambda x, y: torch.clamp(x - y, min=0),
-    "div_rn": torch.divide,
-    "fast_dividef": torch.divide,
-    "mul_rn": torch.multiply,
-    "add_rn": torch.add,
-    "sqrt_rn": torch.sqrt,
-    "rsqrt_rn": torch.rsqrt,
-    "fast_log2f": torch.log2,
-    "fast_exp10f": lambda x: torch.pow(torch.full_like(x, 10.0), x),
-    "remainder": lambda x, y: x - torch.round(x / y) * y,
-    "ilogb": lambda x: torch.floor(torch.log2(x.abs())),
-    "llrint": torch.round,
-    "float2int_rn": torch.round,
-}
-
-
-def _mend_libdevice() -> None:
-    from triton.language.extra import libdevice as stubs
-
-    def calling(name: str, function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-        def call(*arguments: Any, **ignored: Any) -> Any:
-            tensors = [ti.interpreter_semantic.to_tensor(a) for a in arguments]
-            lead = next((t for t in tensors if t.type.is_block()), tensors[0])
-            kind = lead.dtype
-            arrays = [bf16_to_float(t.handle.data) if is_bf16(t.handle) else t.handle.data for t in tensors]
-            if not np.issubdtype(arrays[0].dtype, np.floating):
-                arrays[0] = arrays[0].astype(np.float32)
-            arrays = [a if np.issubdtype(a.dtype, np.integer) else a.astype(arrays[0].dtype) for a in arrays]
-            result = function(*(torch.from_numpy(np.ascontiguousarray(a)) for a in np.broadcast_arrays(*arrays))).numpy()
-            if result.dtype == np.bool_:
-                kind, result = tl.int32, result.astype(np.int32)
-            elif name in ("ilogb", "llrint", "float2int_rn"):
-                kind = tl.int64 if name == "llrint" else tl.int32
-                result = result.astype(np.int64 if name == "llrint" else np.int32)
-            elif kind == tl.bfloat16:
-                result = float_to_bf16(result)
-            elif not kind.is_floating():
-                kind = tl.float32
-            shape = list(result.shape)
-            block = any(t.type.is_block() for t in tensors)
-            return tl.tensor(HANDLE(result, kind), tl.block_type(kind, shape) if block else kind)
-
-        return call
-
-    def missing(name: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **ignored: Any) -> Any:
-            raise InterpreterGap(f"libdevice.{name}")
-
-        return call
-
-    for module in _libdevice_modules(stubs):
-        for name, value in list(vars(module).items()):
-            if name.startswith("_") or not callable(value) or isinstance(value, type) or getattr(value, "__module__", "") != module.__name__:
-                continue
-            function = _SPELLED.get(name)
-            setattr(module, name, calling(name, function) if function is not None else missing(name))
-
-
-def _libdevice_modules(stubs: types.ModuleType) -> list[types.ModuleType]:
-    from triton.language.extra.cuda import libdevice as cuda_libdevice
-
-    return [stubs, cuda_libdevice]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -248,7 +36,9 @@ def _libdevice_modules(stubs: types.ModuleType) -> list[types.ModuleType]:
 
 def _poison(dtype_tt: Any, dtype_np: Any, like: np.ndarray[Any, Any]) -> Any:
     if dtype_tt == tl.bfloat16:
-        return np.full(like.shape, BF16_POISON, dtype=np.uint16)
+        values = np.full(like.shape, BF16_POISON, dtype=np.uint16)
+        values.flat[1::2] = BF16_POISON_BELOW
+        return values
     if dtype_np in FLOAT_POISON:
         values = np.full(like.shape, FLOAT_POISON[dtype_np], dtype=dtype_np)
         values.flat[1::2] *= -0.5  # Neither a maximum nor a minimum nor a sum hides it.
@@ -353,7 +143,7 @@ def constexpr_names(function: Callable[..., Any]) -> list[str]:
     return names
 
 
-class GridRun(ti.GridExecutor):
+class GridRun(ti.GridExecutor):  # type: ignore[misc]
     """Runs one launch, telling `on_program` how far it is."""
 
     on_program: Callable[[int, int], None] | None = None
@@ -446,8 +236,8 @@ def install() -> None:
         raise RuntimeError("TRITON_INTERPRET was not set before triton was imported")
     np.seterr(all="ignore")
     ti.interpreter_builder.options = ti.InterpreterOptions(sanitize_overflow=False)
-    _mend_bfloat16()
-    _mend_libdevice()
+    mend_bfloat16()
+    mend_libdevice()
     _mend_loads()
     _mend_arguments()
     _mend_sources()

@@ -20,6 +20,7 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from triton.language.extra import libdevice  # noqa: E402
 
+import interpreter_bfloat16  # noqa: E402
 import interpreter_mends  # noqa: E402
 import run_candidate  # noqa: E402
 from protocol import Channel  # noqa: E402
@@ -112,13 +113,13 @@ class BFloat16Test(unittest.TestCase):
         upper = np.arange(65536, dtype=np.uint32) << 16
         for lower in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
             values = (upper | np.uint32(lower)).view(np.float32)
-            mine = torch.from_numpy(interpreter_mends.float_to_bf16(values).view(np.int16))
+            mine = torch.from_numpy(interpreter_bfloat16.float_to_bf16(values).view(np.int16))
             theirs = torch.from_numpy(values.copy()).to(torch.bfloat16)
             self.assertTrue(torch.equal(bits(mine.view(torch.bfloat16)), bits(theirs)), hex(lower))
 
     def test_widening_is_exact_for_every_pattern(self) -> None:
         patterns = np.arange(65536).astype(np.uint16)
-        mine = torch.from_numpy(interpreter_mends.bf16_to_float(patterns).copy())
+        mine = torch.from_numpy(interpreter_bfloat16.bf16_to_float(patterns).copy())
         theirs = torch.from_numpy(patterns.view(np.int16)).view(torch.bfloat16).float()
         self.assertTrue(torch.equal(bits(mine), bits(theirs)))
 

@@ -8,7 +8,7 @@ the real one.
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import os
 import sys
 import types
 from typing import Any
@@ -38,7 +38,6 @@ def _real() -> types.ModuleType:
 def install() -> None:
     if NAME not in sys.modules:
         light = _Light(NAME)
-        light.__path__ = importlib.util.find_spec("torch").submodule_search_locations[0:1]  # type: ignore[union-attr,index]
-        light.__path__ = [f"{light.__path__[0]}/_dynamo"]  # Submodules still import, from where they are.
+        light.__path__ = [os.path.join(os.path.dirname(torch.__file__), "_dynamo")]  # Submodules still import, from where they are.
         sys.modules[NAME] = light
-        torch._dynamo = light  # type: ignore[assignment]
+        torch._dynamo = light

@@ -16,11 +16,11 @@ import dataclasses
 import hashlib
 import os
 import sys
-import tomllib
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tomllib
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -127,11 +127,11 @@ class Ledger:
         return ""
 
 
-class Observer(TorchDispatchMode):
+class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches from the import of the answer on; judges only between `begin` and `end`."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.glue = Glue.load()
         self.ledger = Ledger()
         self.judging = False
@@ -374,7 +374,6 @@ def state_tensors(roots: list[Any]) -> list[torch.Tensor]:
 
 def _filled(cell: types.CellType) -> bool:
     try:
-        cell.cell_contents
+        return cell.cell_contents is not cell
     except ValueError:
         return False
-    return True

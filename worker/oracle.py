@@ -8,17 +8,15 @@ By hand:  python3 worker/oracle.py problem.py     prints what the front would be
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
 import traceback
 from typing import Any
 
-import torch
-
 import compare
 import input_variants
+import torch
 from protocol import (
     DTYPE_NAMES,
     Channel,
@@ -39,32 +37,13 @@ from reference_task import (
     init_arguments,
     jittered,
     load_module,
-    map_tensors,
-    randomise_initialisers,
-    state_of,
     tensors_in,
     time_limit,
 )
+from stand_ins import Trial, aliases, equal, same_tensor, stand_in
+from weights import randomise_initialisers, state_of
 
 TRACEBACK_LINES = 8
-
-
-@dataclasses.dataclass
-class Trial:
-    """One set of secret inputs and what the reference makes of it."""
-
-    variant: str
-    inputs: list[Any]
-    inputs_after: list[Any]
-    native: Any
-    exact: Any
-    rounded: Any
-    jitter: Any
-    seed: int
-    aliases: list[int]  # Inputs whose memory an output of the reference shares.
-
-    def leaves(self) -> list[compare.Leaf]:
-        return list(compare.leaves(self.native, self.exact, self.rounded, self.jitter))
 
 
 def traceback_tail(error: BaseException) -> str:
@@ -116,7 +95,7 @@ class Oracle:
         try:
             with time_limit(task.run_seconds):
                 module = load_module(task.source, "reference")
-        except Exception as error:  # noqa: BLE001 - the reference is a stranger's code
+        except Exception as error:
             raise Unusable("reference-failed", f"the problem does not load: {error}", traceback_tail(error)) from error
         for name in [task.entry, "get_inputs"]:
             if not callable(getattr(module, name, None)):
@@ -208,7 +187,7 @@ class Oracle:
                 inputs_after = decode_value(request["inputs_after"], reader)
             reader.close()
         else:
-            actual = self._stand_in(subject, trial)
+            actual = stand_in(subject, trial, self._task(), self._guarded)
             if actual is None:
                 return {"type": "compared", "applies": False, "structure": "", "leaves": [], "inputs": ""}
         leaves = trial.leaves()
@@ -245,7 +224,7 @@ class Oracle:
             raise Unusable("task-too-large", f"{what} of the problem took {error}") from error
         except MemoryError as error:
             raise Unusable("task-too-large", f"{what} of the problem ran out of memory") from error
-        except Exception as error:  # noqa: BLE001 - the reference is a stranger's code
+        except Exception as error:
             if isinstance(error, RuntimeError) and "alloc" in str(error):
                 raise Unusable("task-too-large", f"{what} of the problem ran out of memory") from error
             raise Unusable("reference-failed", f"{what} of the problem raised {type(error).__name__}: {error}", traceback_tail(error)) from error
@@ -254,7 +233,7 @@ class Oracle:
     def _run(self, variant: str, inputs: list[Any], seed: int) -> Trial:
         task = self._task()
         native, after = self._guarded(lambda: task.run(variant, inputs, None, seed), "the reference")
-        if variant not in self.steady and not _equal(native, self._guarded(lambda: task.run(variant, inputs, None, seed + 1), "the reference")[0]):
+        if variant not in self.steady and not equal(native, self._guarded(lambda: task.run(variant, inputs, None, seed + 1), "the reference")[0]):
             if task.kind == "module" and not task.evaluation_mode:
                 task.evaluation_mode = True
                 model = task.model(variant)
@@ -276,7 +255,7 @@ class Oracle:
                 jitter = task.run_changed(variant, inputs, jittered, seed)
         except Exception:  # noqa: BLE001
             rounded = jitter = None
-        return Trial(variant, inputs, after, native, exact, rounded, jitter, seed, _aliases(native, after))
+        return Trial(variant, inputs, after, native, exact, rounded, jitter, seed, aliases(native, after))
 
     def _as_finite(self, varied: Trial, plain: Trial) -> bool:
         """A variant that drives the reference out of its domain (NaN, Inf) is not a fair input."""
@@ -288,7 +267,7 @@ class Oracle:
 
     @staticmethod
     def _same_inputs(left: Any, right: Any) -> bool:
-        return all(a.shape == b.shape and _same_tensor(a, b) for a, b in zip(tensors_in(left), tensors_in(right)))
+        return all(a.shape == b.shape and same_tensor(a, b) for a, b in zip(tensors_in(left), tensors_in(right)))
 
     def _mutation(self, trial: Trial, after: Any) -> str:
         for index, (want, got) in enumerate(zip(tensors_in(trial.inputs_after), tensors_in(after))):
@@ -301,78 +280,6 @@ class Oracle:
             elif not torch.equal(want, got):
                 return f"input {index} was changed in place, unlike by the reference"
         return ""
-
-    def _constants(self, trial: Trial) -> Any:
-        """One number a leaf: its mean over another draw of the inputs, so that a scalar output is no constant by itself."""
-        others = self._guarded(lambda: self._task().inputs(trial.variant, trial.seed ^ 0x5DEECE66D), "get_inputs")
-        outputs = self._guarded(lambda: self._task().run(trial.variant, others, None, trial.seed), "the reference")[0]
-        if compare.same_structure(trial.native, outputs):
-            return None
-        means = iter([t.double().mean().item() if t.numel() and not t.is_complex() else 0.0 for t in tensors_in(outputs)])
-        return map_tensors(trial.native, lambda t: torch.full_like(t, _as_dtype(next(means), t.dtype)))
-
-    def _stand_in(self, subject: str, trial: Trial) -> Any:
-        """What a lazy answer would return; None where it does not apply."""
-        native = trial.native
-        if subject == "zeros":
-            return map_tensors(native, torch.zeros_like)
-        if subject == "mean":
-            return self._constants(trial)
-        if subject == "input":
-            first = next((t for t in tensors_in(trial.inputs)), None)
-            if first is None or not isinstance(native, torch.Tensor) or first.shape != native.shape or first.dtype != native.dtype:
-                return None
-            return first
-        if subject == "other-inputs":
-            others = self._guarded(lambda: self._task().inputs(trial.variant, trial.seed ^ 0x5DEECE66D), "get_inputs")
-            if not any(True for _ in tensors_in(others)):
-                return None
-            return self._guarded(lambda: self._task().run(trial.variant, others, None, trial.seed), "the reference")[0]
-        if subject == "other-weights":
-            model = self._task().model(trial.variant)
-            if model is None or not any(t.is_floating_point() for _, t in state_of(model)):
-                return None
-            kept = [(t, t.clone()) for _, t in state_of(model)]
-            generator = torch.Generator().manual_seed(trial.seed ^ 0x2545F491)
-            with torch.no_grad():
-                for tensor, _ in kept:
-                    if tensor.is_floating_point():
-                        noise = torch.rand(tensor.shape, generator=generator).to(tensor.dtype)
-                        tensor.mul_(0.5 + noise)
-            try:
-                return self._guarded(lambda: self._task().run(trial.variant, trial.inputs, None, trial.seed), "the reference")[0]
-            finally:
-                with torch.no_grad():
-                    for tensor, value in kept:
-                        tensor.copy_(value)
-        raise ProtocolError(f"unknown stand-in {subject!r}")
-
-
-def _as_dtype(value: float, dtype: torch.dtype) -> float | int | bool:
-    if dtype == torch.bool:
-        return value >= 0.5
-    return value if dtype.is_floating_point or dtype.is_complex else int(round(value))
-
-
-def _aliases(outputs: Any, inputs: Any) -> list[int]:
-    owners = {t.untyped_storage().data_ptr(): index for index, t in enumerate(tensors_in(inputs)) if t.numel()}
-    keys = {t.untyped_storage().data_ptr() for t in tensors_in(outputs) if t.numel()}
-    return sorted(index for key, index in owners.items() if key in keys)
-
-
-def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.dtype != b.dtype:
-        return False
-    if a.is_floating_point():
-        return bool(((a == b) | (a.isnan() & b.isnan())).all())
-    return bool(torch.equal(a, b))
-
-
-def _equal(left: Any, right: Any) -> bool:
-    if compare.same_structure(left, right):
-        return False
-    pairs = list(zip(tensors_in(left), tensors_in(right)))
-    return all(a.shape == b.shape and _same_tensor(a, b) for a, b in pairs)
 
 
 def serve(channel: Channel) -> None:

@@ -3,8 +3,6 @@
 The front asks, one record at a time: `load` the source, `construct` the module with the reference's weights, `run` the
 entry point on inputs from a memory file and write the outputs into another. Nothing that this process says is believed
 but that a phase has ended: outputs are compared elsewhere, byte by byte.
-
-By hand:  python3 worker/run_candidate.py answer.py problem.py     interprets the answer once on the problem's inputs
 """
 
 from __future__ import annotations
@@ -22,11 +20,21 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-
 import virtual_cuda
 from observers import HostReads, Observer, state_tensors, tensors_of
-from protocol import Channel, PeerClosed, ProtocolError, Record, TensorReader, TensorWriter, Unsupported, decode_value, encode_value
-from reference_task import plain_structure, randomise_initialisers, state_of
+from protocol import (
+    Channel,
+    PeerClosed,
+    ProtocolError,
+    Record,
+    TensorReader,
+    TensorWriter,
+    Unsupported,
+    decode_value,
+    encode_value,
+)
+from reference_task import plain_structure
+from weights import load_weights, randomise_initialisers
 
 MODULE_NAME = "answer"
 PROGRESS_SECONDS = 0.25
@@ -111,38 +119,6 @@ class Candidate:
                 made.eval()
             self.callable = made
             return made if isinstance(made, torch.nn.Module) else None
-
-
-def load_weights(model: torch.nn.Module, weights: list[tuple[str, torch.Tensor, bool]]) -> Record:
-    """Copies the reference's weights in: by name, else by unique shape and order. What is left relies on equal seeds.
-
-    `weights` holds (name, value, was constant before it was redrawn). Returns how it went, with the reference's names that
-    found no counterpart."""
-    own = dict(state_of(model))
-    left: list[tuple[str, torch.Tensor, bool]] = []
-    used: set[str] = set()
-    by_name = by_shape = 0
-    with torch.no_grad():
-        for name, value, constant in weights:
-            target = own.get(name)
-            if target is not None and target.shape == value.shape:
-                target.copy_(value)
-                used.add(name)
-                by_name += 1
-            else:
-                left.append((name, value, constant))
-        remaining = [(name, tensor) for name, tensor in own.items() if name not in used]
-        unmatched: list[Record] = []
-        for shape in dict.fromkeys(tuple(value.shape) for _, value, _ in left):
-            mine = [tensor for _, tensor in remaining if tuple(tensor.shape) == shape]
-            theirs = [item for item in left if tuple(item[1].shape) == shape]
-            if len(mine) == len(theirs):
-                for tensor, (_, value, _) in zip(mine, theirs):
-                    tensor.copy_(value)
-                by_shape += len(theirs)
-            else:
-                unmatched += [{"name": name, "constant": constant} for name, _, constant in theirs]
-    return {"type": "constructed", "by_name": by_name, "by_shape": by_shape, "unmatched": unmatched, "own": len(own)}
 
 
 class Session:

@@ -111,18 +111,24 @@ def candidates(source: str, ladder: tuple[int, ...]) -> Iterator[tuple[int, str,
 STRETCHED = (16384, 4096, 2048)
 
 
+def _stretching(size: int, kept: int, small: int) -> Callable[[int], int]:
+    """`size` becomes `kept`, every other size `small` at most."""
+    others = capped(small)
+    return lambda value: kept if value == size else others(value)
+
+
 def stretched(source: str, changed: dict[int, int]) -> Iterator[list[tuple[str, dict[int, int]]]]:
     """For each size that was scaled down, longest first: sources in which it alone stays long (shorter ones follow) and the
     others are tiny. A kernel that covers a fixed block of a long row is right at small sizes and wrong here."""
     for size in sorted(changed, reverse=True):
-        options = []
+        options: list[tuple[str, dict[int, int]]] = []
         for length in STRETCHED:
             kept = min(size, length)
             if kept <= 4 * changed[size] or any(kept == done for _, done in ((t, c.get(size)) for t, c in options)):
                 continue
             for small in (8, 5):
                 now: dict[int, int] = {}
-                text = rewrite(source, lambda v, k=kept, s=small: k if v == size else v if v <= s or v < SMALLEST_SCALED else s, now)  # type: ignore[misc]
+                text = rewrite(source, _stretching(size, kept, small), now)
                 options.append((text, {**now, size: kept}))
         if options:
             yield options

@@ -94,8 +94,8 @@ class _Nothing:
     def __enter__(self) -> _Nothing:
         return self
 
-    def __exit__(self, *exception: Any) -> bool:
-        return False
+    def __exit__(self, *exception: Any) -> None:
+        pass
 
     def _none(self, *args: Any, **kwargs: Any) -> None:
         return None

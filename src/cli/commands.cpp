@@ -17,9 +17,12 @@ constexpr std::array kCommands{
 };
 
 void print_help() {
-  std::printf("autotriton %s: verify Triton kernels that language models write\n\nusage: autotriton COMMAND [OPTIONS]\n\n", AUTOTRITON_VERSION);
+  std::printf(
+      "autotriton %s: verify Triton kernels that language models write\n\nusage: autotriton COMMAND [OPTIONS]\n\n",
+      AUTOTRITON_VERSION);
   for (const Command& command : kCommands) {
-    std::printf("  %-18.*s %.*s\n", static_cast<int>(command.name.size()), command.name.data(), static_cast<int>(command.help.size()), command.help.data());
+    std::printf("  %-18.*s %.*s\n", static_cast<int>(command.name.size()), command.name.data(),
+                static_cast<int>(command.help.size()), command.help.data());
   }
   std::printf("\n`autotriton COMMAND --help` tells a command's options; `autotriton --version` the version.\n");
 }
@@ -38,9 +41,12 @@ int run_command(int argc, char** argv) {
     std::printf("autotriton %s\n", AUTOTRITON_VERSION);
     return 0;
   }
-  const auto* found = std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& command) { return command.name == word; });
+  const auto* found =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& command) { return command.name == word; });
   if (found == kCommands.end()) {
-    throw UserError({.where = "", .what = "there is no command `" + std::string(word) + "`", .fix = "`autotriton --help` lists them"});
+    throw UserError({.where = "",
+                     .what = "there is no command `" + std::string(word) + "`",
+                     .fix = "`autotriton --help` lists them"});
   }
   return found->run(argc - 1, argv + 1);
 }

@@ -8,7 +8,7 @@ namespace autotriton::cli {
 
 struct Command {
   std::string_view name;
-  std::string_view help;  ///< One line.
+  std::string_view help;              ///< One line.
   int (*run)(int argc, char** argv);  ///< `argv[0]` is the command's word. Returns the exit code.
 };
 

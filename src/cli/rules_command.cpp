@@ -16,14 +16,17 @@ namespace {
 void list_rules() {
   for (const rules::RuleInfo& rule : rules::all_rules()) {
     const std::string_view level = rules::level_name(rule.level);
-    std::printf("%-22.*s %-10.*s %.*s\n", static_cast<int>(rule.id.size()), rule.id.data(), static_cast<int>(level.size()), level.data(),
-                static_cast<int>(rule.sentence.size()), rule.sentence.data());
+    std::printf("%-22.*s %-10.*s %.*s\n", static_cast<int>(rule.id.size()), rule.id.data(),
+                static_cast<int>(level.size()), level.data(), static_cast<int>(rule.sentence.size()),
+                rule.sentence.data());
   }
 }
 
 void explain(const std::string& id) {
   const rules::RuleInfo* rule = rules::find_rule(id);
-  if (rule == nullptr) throw UserError({.where = "", .what = "there is no rule `" + id + "`", .fix = "`autotriton rules list` lists them"});
+  if (rule == nullptr)
+    throw UserError(
+        {.where = "", .what = "there is no rule `" + id + "`", .fix = "`autotriton rules list` lists them"});
   std::cout << rule->id << " (" << rules::level_name(rule->level) << ")\n\n"
             << rule->sentence << "\n\nWhy: " << rule->reason << "\n\nWhat to change: " << rule->remedy << "\n";
 }
@@ -33,20 +36,25 @@ int check_file(const std::string& path, const std::string& entry) {
   const std::string source = decode_text(read_file(path == "-" ? "/dev/stdin" : path), path);
   auto parsed = syntax::parse(source);
   if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) {
-    std::printf("%s:%d:%d: reject syntax-error: %s\n", path.c_str(), failure->line, failure->column, failure->message.c_str());
+    std::printf("%s:%d:%d: reject syntax-error: %s\n", path.c_str(), failure->line, failure->column,
+                failure->message.c_str());
     return 1;
   }
   const auto kind = entry.empty() || entry == "ModelNew" ? rules::EntryKind::kModule : rules::EntryKind::kFunction;
-  const rules::Report report = rules::check(std::get<syntax::Module>(parsed), {kind, entry.empty() ? "ModelNew" : entry}, rules::Glue::embedded());
+  const rules::Report report = rules::check(std::get<syntax::Module>(parsed),
+                                            {kind, entry.empty() ? "ModelNew" : entry}, rules::Glue::embedded());
   for (const rules::Finding& finding : report.findings) {
-    std::printf("%s:%d:%d: %s %s: %s\n", path.c_str(), finding.line, finding.column, std::string(rules::level_name(finding.level)).c_str(),
-                finding.rule.c_str(), finding.message.c_str());
+    std::printf("%s:%d:%d: %s %s: %s\n", path.c_str(), finding.line, finding.column,
+                std::string(rules::level_name(finding.level)).c_str(), finding.rule.c_str(), finding.message.c_str());
   }
   if (!report.entry_found) {
-    std::fprintf(stderr, "autotriton: %s defines no `%s`; name the function with --entry\n", path.c_str(), entry.empty() ? "ModelNew" : entry.c_str());
+    std::fprintf(stderr, "autotriton: %s defines no `%s`; name the function with --entry\n", path.c_str(),
+                 entry.empty() ? "ModelNew" : entry.c_str());
     return 1;
   }
-  if (report.is_triton()) std::fprintf(stderr, "%s: no rule refuses it (%zu jit functions, %zu launched)\n", path.c_str(), report.jit_functions.size(), report.launched.size());
+  if (report.is_triton())
+    std::fprintf(stderr, "%s: no rule refuses it (%zu jit functions, %zu launched)\n", path.c_str(),
+                 report.jit_functions.size(), report.launched.size());
   return report.is_triton() ? 0 : 1;
 }
 

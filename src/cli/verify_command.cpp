@@ -74,11 +74,14 @@ verify::VerifyOptions read_options(const Flags& flags) {
   if (!flags.seed.empty()) {
     std::uint64_t seed = 0;
     const auto [end, error] = std::from_chars(flags.seed.data(), flags.seed.data() + flags.seed.size(), seed);
-    if (error != std::errc() || end != flags.seed.data() + flags.seed.size()) throw bad_option("--seed " + flags.seed, "not a whole number", "a verdict shows its seed");
+    if (error != std::errc() || end != flags.seed.data() + flags.seed.size())
+      throw bad_option("--seed " + flags.seed, "not a whole number", "a verdict shows its seed");
     options.seed = seed;
   }
   options.trials = flags.trials;
-  options.shapes = flags.shapes == "original" ? verify::Shapes::kOriginal : flags.shapes == "scaled" ? verify::Shapes::kScaled : verify::Shapes::kBoth;
+  options.shapes = flags.shapes == "original" ? verify::Shapes::kOriginal
+                   : flags.shapes == "scaled" ? verify::Shapes::kScaled
+                                              : verify::Shapes::kBoth;
   options.capability = read_target(flags.target);
   options.budgets = read_budgets(flags.budgets);
   options.require_sandbox = flags.require_sandbox;
@@ -90,27 +93,36 @@ execution::ForkServer::Options server_options(const InterruptGuard& interrupt) {
   const Surroundings around = Surroundings::of_this_process();
   const std::filesystem::path worker = worker_folder(around);
   std::filesystem::path library = around.executable.parent_path() / "libautotriton_confine.so";
-  if (!std::filesystem::exists(library)) library = around.executable.parent_path().parent_path() / "lib" / "libautotriton_confine.so";
+  if (!std::filesystem::exists(library))
+    library = around.executable.parent_path().parent_path() / "lib" / "libautotriton_confine.so";
   if (!std::filesystem::exists(library)) {
-    throw UserError({.where = library.string(), .what = "this part of the program is missing", .fix = "run `make build`, or keep the folder of a release together"});
+    throw UserError({.where = library.string(),
+                     .what = "this part of the program is missing",
+                     .fix = "run `make build`, or keep the folder of a release together"});
   }
-  return {.python = python_interpreter(around, worker), .worker = worker, .confine_library = library, .interrupt = interrupt.descriptor()};
+  return {.python = python_interpreter(around, worker),
+          .worker = worker,
+          .confine_library = library,
+          .interrupt = interrupt.descriptor()};
 }
 
 std::string read_text(const std::string& path) { return read_file(path == "-" ? "/dev/stdin" : path); }
 
 int verify_one(const Flags& flags, const verify::VerifyOptions& options, const InterruptGuard& interrupt) {
   if (flags.candidate.empty() == flags.answer.empty()) {
-    throw bad_option("--candidate, --answer", "one of the two must be given", "--candidate takes source, --answer a model's raw reply; - reads standard input");
+    throw bad_option("--candidate, --answer", "one of the two must be given",
+                     "--candidate takes source, --answer a model's raw reply; - reads standard input");
   }
   if (flags.problem == "-" && (flags.candidate == "-" || flags.answer == "-")) {
     throw bad_option("-", "standard input can be read only once", "give one of the two as a file");
   }
   const std::optional<std::string> entry = flags.entry.empty() ? std::nullopt : std::optional(flags.entry);
   const auto task = std::make_shared<const tasks::Task>(
-      flags.problem == "-" ? tasks::problem_from_source(read_text("-"), "stdin", "standard input", entry) : tasks::read_problem(flags.problem, entry));
+      flags.problem == "-" ? tasks::problem_from_source(read_text("-"), "stdin", "standard input", entry)
+                           : tasks::read_problem(flags.problem, entry));
   const bool raw = !flags.answer.empty();
-  const verify::VerifyRequest request{.id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
+  const verify::VerifyRequest request{
+      .id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
   execution::ForkServer server(server_options(interrupt));
   verify::Verifier verifier(server, options);
   const verify::Verdict verdict = verifier.verify(request);
@@ -120,12 +132,14 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const I
   } else {
     std::cout << verify::to_text(verdict, ::isatty(STDOUT_FILENO) != 0) << std::flush;
   }
-  if (!std::cout) throw UserError({.where = "standard output", .what = "cannot be written", .fix = "free space, or mend the pipe"});
+  if (!std::cout)
+    throw UserError({.where = "standard output", .what = "cannot be written", .fix = "free space, or mend the pipe"});
   return verify::exit_code(verdict);
 }
 
 int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, int jobs, const InterruptGuard& interrupt) {
-  verify::BatchOptions batch{.pairs = flags.pairs, .out = flags.out, .tasks = {}, .jobs = jobs, .progress = !flags.quiet};
+  verify::BatchOptions batch{
+      .pairs = flags.pairs, .out = flags.out, .tasks = {}, .jobs = jobs, .progress = !flags.quiet};
   if (!flags.tasks.empty()) batch.tasks = flags.tasks;
   execution::ForkServer server(server_options(interrupt));
   const verify::BatchSummary summary = verify::run_batch(server, options, batch, [&] { return interrupt.requested(); });
@@ -133,7 +147,8 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, int j
                static_cast<unsigned long long>(summary.judged()), static_cast<unsigned long long>(summary.accepted),
                static_cast<unsigned long long>(summary.rejected), static_cast<unsigned long long>(summary.inconclusive),
                static_cast<unsigned long long>(summary.bad_input), static_cast<unsigned long long>(summary.our_errors));
-  if (summary.done_before != 0) std::fprintf(stderr, "; %llu had a verdict already", static_cast<unsigned long long>(summary.done_before));
+  if (summary.done_before != 0)
+    std::fprintf(stderr, "; %llu had a verdict already", static_cast<unsigned long long>(summary.done_before));
   std::fprintf(stderr, "%s\n", summary.interrupted ? "; interrupted, call again to go on" : "");
   return verify::exit_code(summary);
 }
@@ -151,17 +166,18 @@ int verify_suite(const Flags& flags, const verify::VerifyOptions& options, int j
         if (flags.json) {
           std::cout << verify::to_json(verdict) << '\n';
         } else {
-          std::printf("%-5s %-52s %s %s\n", result.complaint.empty() ? "ok" : "WRONG", name.c_str(), std::string(verify::outcome_name(verdict.outcome)).c_str(),
-                      verdict.reason_id.c_str());
-          if (!result.complaint.empty()) std::printf("      %s\n      %s\n", result.complaint.c_str(), verdict.message.c_str());
+          std::printf("%-5s %-52s %s %s\n", result.complaint.empty() ? "ok" : "WRONG", name.c_str(),
+                      std::string(verify::outcome_name(verdict.outcome)).c_str(), verdict.reason_id.c_str());
+          if (!result.complaint.empty())
+            std::printf("      %s\n      %s\n", result.complaint.c_str(), verdict.message.c_str());
           std::fflush(stdout);
         }
         wrong += result.complaint.empty() ? 0 : 1;
         wrong_outcome += result.outcome_wrong ? 1 : 0;
       },
       [&] { return interrupt.requested(); });
-  std::fprintf(stderr, "%zu cases, %zu as they should be, %zu with a wrong verdict, %zu for another reason\n", results.size(), results.size() - wrong,
-               wrong_outcome, wrong - wrong_outcome);
+  std::fprintf(stderr, "%zu cases, %zu as they should be, %zu with a wrong verdict, %zu for another reason\n",
+               results.size(), results.size() - wrong, wrong_outcome, wrong - wrong_outcome);
   if (interrupt.requested()) return 130;
   return wrong == 0 ? 0 : 1;
 }
@@ -175,38 +191,65 @@ int verify_command(int argc, char** argv) {
       "  autotriton verify --problem softmax.py --candidate answer.py\n"
       "  autotriton verify --problem softmax.py --answer reply.md --json\n"
       "  autotriton verify --jsonl pairs.jsonl --out verdicts.jsonl --jobs 2\n\n"
-      "Exit: 0 accept, 1 reject, 2 bad input, 3 inconclusive, 4 error of ours, 130 interrupted; --jsonl: 0 all judged,\n"
+      "Exit: 0 accept, 1 reject, 2 bad input, 3 inconclusive, 4 error of ours, 130 interrupted; --jsonl: 0 all "
+      "judged,\n"
       "2 some lines could not be read, 4 errors of ours are left. docs/verdict.md tells the JSON and every reason.\n",
       "autotriton verify");
-  app.add_option("--problem", flags.problem, "problem: a file with Model (or one function) and get_inputs; - for standard input")->group("One answer");
+  app.add_option("--problem", flags.problem,
+                 "problem: a file with Model (or one function) and get_inputs; - for standard input")
+      ->group("One answer");
   app.add_option("--candidate", flags.candidate, "answer as Python source; - for standard input")->group("One answer");
-  app.add_option("--answer", flags.answer, "answer as a model's raw reply: reasoning, fences and prose are handled; - for standard input")->group("One answer");
+  app.add_option("--answer", flags.answer,
+                 "answer as a model's raw reply: reasoning, fences and prose are handled; - for standard input")
+      ->group("One answer");
   app.add_option("--entry", flags.entry, "function of the problem, where several could be meant")->group("One answer");
   app.add_flag("--json", flags.json, "print the verdict as JSON")->group("One answer");
   app.add_option("--jsonl", flags.pairs, "file of pairs, one JSON object a line")->group("Many answers");
-  app.add_option("--out", flags.out, "where verdicts go, one a line; a file is continued where an earlier run ended")->group("Many answers")->capture_default_str();
+  app.add_option("--out", flags.out, "where verdicts go, one a line; a file is continued where an earlier run ended")
+      ->group("Many answers")
+      ->capture_default_str();
   app.add_option("--tasks", flags.tasks, "JSONL file of tasks that pairs name by task_id")->group("Many answers");
-  app.add_option("--suite", flags.suite, "folder of .case files: judge each and compare with what it is due")->group("Many answers");
-  app.add_option("--jobs", flags.jobs, "answers judged at once (default: one a core)")->check(CLI::Range(0, 1024))->group("Many answers");
+  app.add_option("--suite", flags.suite, "folder of .case files: judge each and compare with what it is due")
+      ->group("Many answers");
+  app.add_option("--jobs", flags.jobs, "answers judged at once (default: one a core)")
+      ->check(CLI::Range(0, 1024))
+      ->group("Many answers");
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Many answers");
-  app.add_option("--device", flags.device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}))->capture_default_str()->group("How");
-  app.add_option("--trials", flags.trials, "runs on secret inputs of five kinds")->check(CLI::Range(1, 64))->capture_default_str()->group("How");
-  app.add_option("--shapes", flags.shapes, "sizes to judge at")->check(CLI::IsMember({"original", "scaled", "both"}))->capture_default_str()->group("How");
+  app.add_option("--device", flags.device, "auto, cpu or cuda")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->capture_default_str()
+      ->group("How");
+  app.add_option("--trials", flags.trials, "runs on secret inputs of five kinds")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str()
+      ->group("How");
+  app.add_option("--shapes", flags.shapes, "sizes to judge at")
+      ->check(CLI::IsMember({"original", "scaled", "both"}))
+      ->capture_default_str()
+      ->group("How");
   app.add_option("--target", flags.target, "GPU that launches are compiled for")->capture_default_str()->group("How");
-  app.add_option("--seed", flags.seed, "replay the inputs of a verdict; never for rewards, where inputs must stay secret")->group("How");
-  app.add_option("--budget", flags.budgets, "STAGE=SECONDS, repeatable; stages: " + verify::Budgets::names())->group("How");
+  app.add_option("--seed", flags.seed,
+                 "replay the inputs of a verdict; never for rewards, where inputs must stay secret")
+      ->group("How");
+  app.add_option("--budget", flags.budgets, "STAGE=SECONDS, repeatable; stages: " + verify::Budgets::names())
+      ->group("How");
   app.add_flag("--require-sandbox", flags.require_sandbox, "an error where a confinement is missing")->group("How");
-  app.add_option("--keep", flags.keep, "folder for what is needed to replay each answer that was not accepted")->group("How");
+  app.add_option("--keep", flags.keep, "folder for what is needed to replay each answer that was not accepted")
+      ->group("How");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (flags.device == "cuda") {
-    throw bad_option("--device cuda", "not in this build: it judges on a CPU, by Triton's interpreter and a compile for --target", "use --device cpu");
+    throw bad_option("--device cuda",
+                     "not in this build: it judges on a CPU, by Triton's interpreter and a compile for --target",
+                     "use --device cpu");
   }
   const int modes = (flags.problem.empty() ? 0 : 1) + (flags.pairs.empty() ? 0 : 1) + (flags.suite.empty() ? 0 : 1);
-  if (modes != 1) throw bad_option("--problem, --jsonl, --suite", "exactly one of them says what to judge", "see `autotriton verify --help`");
+  if (modes != 1)
+    throw bad_option("--problem, --jsonl, --suite", "exactly one of them says what to judge",
+                     "see `autotriton verify --help`");
   const verify::VerifyOptions options = read_options(flags);
   const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const InterruptGuard interrupt;

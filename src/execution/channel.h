@@ -28,7 +28,8 @@ std::string encode_frame(std::string_view body);
 
 class Channel {
  public:
-  explicit Channel(UniqueFd socket, std::size_t max_bytes = kMaxFrameBytes) : socket_(std::move(socket)), max_bytes_(max_bytes) {}
+  explicit Channel(UniqueFd socket, std::size_t max_bytes = kMaxFrameBytes)
+      : socket_(std::move(socket)), max_bytes_(max_bytes) {}
 
   int fd() const { return socket_.get(); }
 
@@ -37,7 +38,8 @@ class Channel {
 
   enum class State { kFrame, kNothingYet, kClosed, kMalformed };
 
-  /// Takes what is there without waiting. kFrame fills `frame`; kMalformed is final: the peer does not speak the protocol.
+  /// Takes what is there without waiting. kFrame fills `frame`; kMalformed is final: the peer does not speak the
+  /// protocol.
   State receive(Frame& frame);
 
  private:

@@ -25,16 +25,11 @@ struct NamedBit {
 };
 
 constexpr std::array kNames{
-    NamedBit{kConfineUserNamespace, "user namespace"},
-    NamedBit{kConfinePidNamespace, "pid namespace"},
-    NamedBit{kConfineNetworkNamespace, "network namespace"},
-    NamedBit{kConfineMountNamespace, "mount namespace"},
-    NamedBit{kConfineIpcNamespace, "ipc namespace"},
-    NamedBit{kConfinePrivateTmp, "private folder"},
-    NamedBit{kConfinePrivateProc, "private /proc"},
-    NamedBit{kConfineNoNewPrivileges, "no new privileges"},
-    NamedBit{kConfineNoCapabilities, "no capabilities"},
-    NamedBit{kConfineSystemCalls, "system-call filter"},
+    NamedBit{kConfineUserNamespace, "user namespace"},       NamedBit{kConfinePidNamespace, "pid namespace"},
+    NamedBit{kConfineNetworkNamespace, "network namespace"}, NamedBit{kConfineMountNamespace, "mount namespace"},
+    NamedBit{kConfineIpcNamespace, "ipc namespace"},         NamedBit{kConfinePrivateTmp, "private folder"},
+    NamedBit{kConfinePrivateProc, "private /proc"},          NamedBit{kConfineNoNewPrivileges, "no new privileges"},
+    NamedBit{kConfineNoCapabilities, "no capabilities"},     NamedBit{kConfineSystemCalls, "system-call filter"},
     NamedBit{kConfineResourceLimits, "resource limits"},
 };
 
@@ -113,24 +108,74 @@ bool drop_capabilities() {
 /// Refused with EPERM: what reaches another process, the kernel's settings, or memory that no limit counts. Signals
 /// stay allowed, since the pid namespace already keeps them inside; where there is none, they are refused as well.
 bool filter_system_calls(const AutotritonLimits& limits, bool in_pid_namespace) {
-  constexpr std::array kRefused{
-      SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev), SCMP_SYS(process_madvise), SCMP_SYS(kcmp),
-      SCMP_SYS(pidfd_open), SCMP_SYS(pidfd_getfd), SCMP_SYS(pidfd_send_signal), SCMP_SYS(mount), SCMP_SYS(umount2),
-      SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(move_mount), SCMP_SYS(fsopen), SCMP_SYS(fsmount), SCMP_SYS(fsconfig),
-      SCMP_SYS(open_tree), SCMP_SYS(mount_setattr), SCMP_SYS(unshare), SCMP_SYS(setns), SCMP_SYS(keyctl), SCMP_SYS(add_key),
-      SCMP_SYS(request_key), SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup),
-      SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(memfd_create), SCMP_SYS(memfd_secret), SCMP_SYS(shmget),
-      SCMP_SYS(shmat), SCMP_SYS(msgget), SCMP_SYS(semget), SCMP_SYS(mq_open), SCMP_SYS(socket), SCMP_SYS(socketpair),
-      SCMP_SYS(personality), SCMP_SYS(quotactl), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(reboot), SCMP_SYS(kexec_load),
-      SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module), SCMP_SYS(iopl), SCMP_SYS(ioperm),
-      SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setresuid), SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(fanotify_init),
-      SCMP_SYS(inotify_init1), SCMP_SYS(open_by_handle_at), SCMP_SYS(name_to_handle_at), SCMP_SYS(acct), SCMP_SYS(sethostname)};
+  constexpr std::array kRefused{SCMP_SYS(ptrace),
+                                SCMP_SYS(process_vm_readv),
+                                SCMP_SYS(process_vm_writev),
+                                SCMP_SYS(process_madvise),
+                                SCMP_SYS(kcmp),
+                                SCMP_SYS(pidfd_open),
+                                SCMP_SYS(pidfd_getfd),
+                                SCMP_SYS(pidfd_send_signal),
+                                SCMP_SYS(mount),
+                                SCMP_SYS(umount2),
+                                SCMP_SYS(pivot_root),
+                                SCMP_SYS(chroot),
+                                SCMP_SYS(move_mount),
+                                SCMP_SYS(fsopen),
+                                SCMP_SYS(fsmount),
+                                SCMP_SYS(fsconfig),
+                                SCMP_SYS(open_tree),
+                                SCMP_SYS(mount_setattr),
+                                SCMP_SYS(unshare),
+                                SCMP_SYS(setns),
+                                SCMP_SYS(keyctl),
+                                SCMP_SYS(add_key),
+                                SCMP_SYS(request_key),
+                                SCMP_SYS(bpf),
+                                SCMP_SYS(perf_event_open),
+                                SCMP_SYS(userfaultfd),
+                                SCMP_SYS(io_uring_setup),
+                                SCMP_SYS(io_uring_enter),
+                                SCMP_SYS(io_uring_register),
+                                SCMP_SYS(memfd_create),
+                                SCMP_SYS(memfd_secret),
+                                SCMP_SYS(shmget),
+                                SCMP_SYS(shmat),
+                                SCMP_SYS(msgget),
+                                SCMP_SYS(semget),
+                                SCMP_SYS(mq_open),
+                                SCMP_SYS(socket),
+                                SCMP_SYS(socketpair),
+                                SCMP_SYS(personality),
+                                SCMP_SYS(quotactl),
+                                SCMP_SYS(swapon),
+                                SCMP_SYS(swapoff),
+                                SCMP_SYS(reboot),
+                                SCMP_SYS(kexec_load),
+                                SCMP_SYS(init_module),
+                                SCMP_SYS(finit_module),
+                                SCMP_SYS(delete_module),
+                                SCMP_SYS(iopl),
+                                SCMP_SYS(ioperm),
+                                SCMP_SYS(setuid),
+                                SCMP_SYS(setgid),
+                                SCMP_SYS(setresuid),
+                                SCMP_SYS(setresgid),
+                                SCMP_SYS(setgroups),
+                                SCMP_SYS(fanotify_init),
+                                SCMP_SYS(inotify_init1),
+                                SCMP_SYS(open_by_handle_at),
+                                SCMP_SYS(name_to_handle_at),
+                                SCMP_SYS(acct),
+                                SCMP_SYS(sethostname)};
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if (filter == nullptr) return false;
   bool all = true;
   for (const int call : kRefused) all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0) == 0 && all;
   for (const scmp_datum_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS}) {
-    all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)) == 0 && all;
+    all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                           SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)) == 0 &&
+          all;
   }
   // clone3 hides its flags in memory, where a filter cannot look; ENOSYS makes the C library fall back to clone.
   all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0 && all;
@@ -139,7 +184,8 @@ bool filter_system_calls(const AutotritonLimits& limits, bool in_pid_namespace) 
     all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(execveat), 0) == 0 && all;
   }
   if (!in_pid_namespace) {
-    for (const int call : {SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(setsid), SCMP_SYS(setpgid)}) {
+    for (const int call :
+         {SCMP_SYS(kill), SCMP_SYS(tkill), SCMP_SYS(rt_sigqueueinfo), SCMP_SYS(setsid), SCMP_SYS(setpgid)}) {
       all = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0) == 0 && all;
     }
   }
@@ -156,8 +202,8 @@ void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonCon
   *report = {};
   const uid_t uid = ::geteuid();
   const gid_t gid = ::getegid();
-  constexpr std::uint32_t kAll = kConfineUserNamespace | kConfinePidNamespace | kConfineNetworkNamespace | kConfineMountNamespace |
-                                 kConfineIpcNamespace;
+  constexpr std::uint32_t kAll = kConfineUserNamespace | kConfinePidNamespace | kConfineNetworkNamespace |
+                                 kConfineMountNamespace | kConfineIpcNamespace;
   if (::unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) != 0) {
     note(report, kAll | kConfinePrivateTmp | kConfinePrivateProc, false, "unshare");
     return;
@@ -168,13 +214,15 @@ void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonCon
     note(report, kConfineUserNamespace, true, "");
   }
   note(report, kConfinePidNamespace | kConfineNetworkNamespace | kConfineIpcNamespace, true, "");
-  note(report, kConfineMountNamespace, ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
+  note(report, kConfineMountNamespace, ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0,
+       "make mounts private");
   char options[64];
   const std::uint64_t bytes = limits->tmp_bytes != 0 ? limits->tmp_bytes : (64u << 20);
   std::snprintf(options, sizeof options, "size=%llu,nr_inodes=4096,mode=0700", static_cast<unsigned long long>(bytes));
   // /job exists in the servers' own root; elsewhere /tmp is what a job may write to.
   const char* folder = ::access("/job", F_OK) == 0 ? "/job" : "/tmp";
-  note(report, kConfinePrivateTmp, ::mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0, "mount private folder");
+  note(report, kConfinePrivateTmp, ::mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0,
+       "mount private folder");
 }
 
 void autotriton_confine_process(const AutotritonLimits* limits, AutotritonConfineReport* report) {

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 /// Confinement of one process, in two steps around a fork. This is the C interface that the Python fork server calls
-/// through ctypes (the shared library libautotriton_confine.so); the front uses the same code for the servers themselves.
+/// through ctypes (the shared library libautotriton_confine.so); the front uses the same code for the servers
+/// themselves.
 ///
 ///     parent:  autotriton_confine_namespaces(&limits, &report)   // user, pid, network, mount, ipc and uts namespaces
 ///     fork
@@ -14,8 +15,8 @@
 extern "C" {
 
 enum AutotritonConfinement : std::uint32_t {
-  kConfineUserNamespace = 1u << 0,     ///< Own user namespace, so root inside is nobody outside.
-  kConfinePidNamespace = 1u << 1,      ///< Sees and signals only itself and its children; all die with its first process.
+  kConfineUserNamespace = 1u << 0,  ///< Own user namespace, so root inside is nobody outside.
+  kConfinePidNamespace = 1u << 1,   ///< Sees and signals only itself and its children; all die with its first process.
   kConfineNetworkNamespace = 1u << 2,  ///< No network, not even loopback.
   kConfineMountNamespace = 1u << 3,    ///< Own mounts: a private folder, nothing writable beside it.
   kConfineIpcNamespace = 1u << 4,
@@ -23,7 +24,7 @@ enum AutotritonConfinement : std::uint32_t {
   kConfinePrivateProc = 1u << 6,
   kConfineNoNewPrivileges = 1u << 7,
   kConfineNoCapabilities = 1u << 8,
-  kConfineSystemCalls = 1u << 9,       ///< seccomp: no ptrace, mounts, namespaces, keys, bpf, memfd, sockets …
+  kConfineSystemCalls = 1u << 9,  ///< seccomp: no ptrace, mounts, namespaces, keys, bpf, memfd, sockets …
   kConfineResourceLimits = 1u << 10,
 };
 
@@ -33,15 +34,15 @@ struct AutotritonLimits {
   std::uint64_t file_bytes;           ///< Largest file it may write.
   std::uint64_t tmp_bytes;            ///< Size of the private folder.
   std::uint64_t cpu_seconds;
-  std::uint32_t processes;            ///< Processes and threads, itself included.
+  std::uint32_t processes;  ///< Processes and threads, itself included.
   std::uint32_t open_files;
-  std::uint32_t allow_exec;           ///< 1: may start programs (the compile worker runs ptxas).
+  std::uint32_t allow_exec;  ///< 1: may start programs (the compile worker runs ptxas).
 };
 
 struct AutotritonConfineReport {
   std::uint32_t obtained;  ///< Bits of AutotritonConfinement.
   std::uint32_t missing;
-  char message[256];       ///< First failure, for a person; empty if none.
+  char message[256];  ///< First failure, for a person; empty if none.
 };
 
 void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonConfineReport* report);

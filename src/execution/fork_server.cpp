@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/child_process.h"
 #include "base/error.h"
@@ -30,7 +30,9 @@ constexpr std::array<const char*, 3> kModeNames{"oracle", "interpret", "compile"
 std::pair<UniqueFd, UniqueFd> socket_pair() {
   std::array<int, 2> ends{-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    throw UserError({.where = "worker", .what = std::strerror(errno), .fix = "raise the open-file limit (ulimit -n) or lower --jobs"});
+    throw UserError({.where = "worker",
+                     .what = std::strerror(errno),
+                     .fix = "raise the open-file limit (ulimit -n) or lower --jobs"});
   }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
@@ -38,7 +40,9 @@ std::pair<UniqueFd, UniqueFd> socket_pair() {
 std::pair<UniqueFd, UniqueFd> pipe_pair() {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw UserError({.where = "worker", .what = std::strerror(errno), .fix = "raise the open-file limit (ulimit -n) or lower --jobs"});
+    throw UserError({.where = "worker",
+                     .what = std::strerror(errno),
+                     .fix = "raise the open-file limit (ulimit -n) or lower --jobs"});
   }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
@@ -47,7 +51,8 @@ std::pair<UniqueFd, UniqueFd> pipe_pair() {
 std::vector<fs::path> python_folders(const fs::path& python) {
   const char* program =
       "import sys, json; print(json.dumps([sys.prefix, sys.base_prefix, sys.executable] + [p for p in sys.path if p]))";
-  const Finished run = run_to_end({.arguments = {python.string(), "-c", program}}, {.timeout = std::chrono::seconds(30)});
+  const Finished run =
+      run_to_end({.arguments = {python.string(), "-c", program}}, {.timeout = std::chrono::seconds(30)});
   const Json folders = Json::parse(run.out, nullptr, false);
   if (!run.status || !run.status->success() || !folders.is_array()) {
     throw UserError({.where = python.string(),
@@ -61,13 +66,24 @@ std::vector<fs::path> python_folders(const fs::path& python) {
 
 /// What the servers' root shows: the system's libraries, Python and its packages, our worker.
 std::vector<fs::path> visible_paths(const ForkServer::Options& options) {
-  std::vector<fs::path> wanted{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache", "/etc/ld.so.conf",
-                               "/etc/ld.so.conf.d", "/etc/localtime", "/sys/devices/system/cpu"};
+  std::vector<fs::path> wanted{"/usr",
+                               "/bin",
+                               "/sbin",
+                               "/lib",
+                               "/lib32",
+                               "/lib64",
+                               "/libx32",
+                               "/etc/ld.so.cache",
+                               "/etc/ld.so.conf",
+                               "/etc/ld.so.conf.d",
+                               "/etc/localtime",
+                               "/sys/devices/system/cpu"};
   for (const fs::path& folder : python_folders(options.python)) {
     std::error_code missing;
     const fs::path real = fs::canonical(folder, missing);
     if (!missing) wanted.push_back(real);
-    if (!missing && fs::absolute(folder).lexically_normal() != real) wanted.push_back(fs::absolute(folder).lexically_normal());
+    if (!missing && fs::absolute(folder).lexically_normal() != real)
+      wanted.push_back(fs::absolute(folder).lexically_normal());
   }
   wanted.push_back(fs::canonical(options.worker));
   wanted.push_back(fs::canonical(options.confine_library));
@@ -103,12 +119,18 @@ struct ForkServer::Impl {
     ServerRoom room{.visible = visible_paths(options), .staging = {}};
     std::string staging = (fs::temp_directory_path() / "autotriton-room-XXXXXX").string();
     if (::mkdtemp(staging.data()) == nullptr) {
-      throw UserError({.where = staging, .what = std::strerror(errno), .fix = "free space in it, or set TMPDIR to a folder that can be written"});
+      throw UserError({.where = staging,
+                       .what = std::strerror(errno),
+                       .fix = "free space in it, or set TMPDIR to a folder that can be written"});
     }
     room.staging = staging;
     std::array<UniqueFd, 3> theirs;
     ServerCommand command;
-    command.arguments = {options.python.string(), "-s", "-P", (fs::canonical(options.worker) / "fork_server.py").string(), "--confine",
+    command.arguments = {options.python.string(),
+                         "-s",
+                         "-P",
+                         (fs::canonical(options.worker) / "fork_server.py").string(),
+                         "--confine",
                          fs::canonical(options.confine_library).string()};
     for (std::size_t index = 0; index < servers.size(); ++index) {
       auto [ours, other] = socket_pair();
@@ -122,10 +144,20 @@ struct ForkServer::Impl {
     auto [report_read, report_write] = pipe_pair();
     command.errors = error_write.get();
     // Nothing of our environment but this: a candidate must not find keys, tokens or paths in it.
-    command.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/job", "TMPDIR=/job", "USER=nobody", "LOGNAME=nobody", "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
-                           "PYTHONNOUSERSITE=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1",
+    command.environment = {"PATH=/usr/local/bin:/usr/bin:/bin",
+                           "HOME=/job",
+                           "TMPDIR=/job",
+                           "USER=nobody",
+                           "LOGNAME=nobody",
+                           "LANG=C.UTF-8",
+                           "PYTHONDONTWRITEBYTECODE=1",
+                           "PYTHONNOUSERSITE=1",
+                           "OMP_NUM_THREADS=1",
+                           "OPENBLAS_NUM_THREADS=1",
+                           "MKL_NUM_THREADS=1",
                            "PYTHONPATH=" + fs::canonical(options.worker).string() + extra_python_path()};
-    if (const char* core = std::getenv("OPENBLAS_CORETYPE")) command.environment.push_back(std::string("OPENBLAS_CORETYPE=") + core);
+    if (const char* core = std::getenv("OPENBLAS_CORETYPE"))
+      command.environment.push_back(std::string("OPENBLAS_CORETYPE=") + core);
     pid = ::fork();
     if (pid < 0) throw UserError({.where = "worker", .what = std::strerror(errno), .fix = "free processes or memory"});
     if (pid == 0) run_in_server_room(room, command, report_write.get());
@@ -152,7 +184,8 @@ struct ForkServer::Impl {
     std::string text;
     std::array<char, 512> bytes;
     ssize_t count = 0;
-    while ((count = ::read(report_read.get(), bytes.data(), bytes.size())) > 0) text.append(bytes.data(), static_cast<std::size_t>(count));
+    while ((count = ::read(report_read.get(), bytes.data(), bytes.size())) > 0)
+      text.append(bytes.data(), static_cast<std::size_t>(count));
     sandbox = {};
     if (text.empty()) {
       sandbox.obtained = {"server namespaces", "read-only root", "not root"};
@@ -179,9 +212,12 @@ struct ForkServer::Impl {
         return;
       }
       if (state != Channel::State::kNothingYet) fail_start("the workers ended while starting");
-      std::array<pollfd, 3> set{{{servers[index]->fd(), POLLIN, 0}, {errors.get(), POLLIN, 0}, {options.interrupt, POLLIN, 0}}};
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-      if (left <= 0 || ::poll(set.data(), set.size(), static_cast<int>(left)) == 0) fail_start("the workers did not start in time");
+      std::array<pollfd, 3> set{
+          {{servers[index]->fd(), POLLIN, 0}, {errors.get(), POLLIN, 0}, {options.interrupt, POLLIN, 0}}};
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+      if (left <= 0 || ::poll(set.data(), set.size(), static_cast<int>(left)) == 0)
+        fail_start("the workers did not start in time");
       drain_errors();
       if (set[2].revents != 0) fail_start("interrupted while the workers started");
     }
@@ -281,7 +317,8 @@ Job ForkServer::spawn(JobMode mode, const JobLimits& limits, int capability) {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->generation == used_generation) impl_->start_locked();  // Nobody else has started them anew yet.
   }
-  throw InvariantError("the workers died three times while starting a job; last words: " + impl_->last_words.substr(0, 1000));
+  throw InvariantError("the workers died three times while starting a job; last words: " +
+                       impl_->last_words.substr(0, 1000));
 }
 
 std::string ForkServer::torch_version() const {

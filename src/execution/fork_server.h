@@ -33,7 +33,8 @@ class ForkServer {
   /// Starts the servers if they do not run. Throws UserError if Python cannot start them, with its last words.
   void start();
 
-  /// A confined job that is ready for its first record. Throws InvariantError if the servers die twice while starting it.
+  /// A confined job that is ready for its first record. Throws InvariantError if the servers die twice while starting
+  /// it.
   Job spawn(JobMode mode, const JobLimits& limits, int capability);
 
   /// Version of torch that the servers have; empty before `start`.

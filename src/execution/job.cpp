@@ -155,7 +155,9 @@ bool Job::wait_until_ready() {
   return true;
 }
 
-bool Job::send(std::string_view body, std::span<const int> descriptors) { return impl_->channel.send(body, descriptors); }
+bool Job::send(std::string_view body, std::span<const int> descriptors) {
+  return impl_->channel.send(body, descriptors);
+}
 
 JobEvent Job::next(Clock::time_point deadline) {
   JobEvent event;
@@ -186,7 +188,8 @@ JobEvent Job::next(Clock::time_point deadline) {
       event.kind = JobEvent::Kind::kLost;
       return event;
     }
-    // A job that ended may have left its channel to a child; nothing more is believed of it, and `kill` sees to the child.
+    // A job that ended may have left its channel to a child; nothing more is believed of it, and `kill` sees to the
+    // child.
     if (impl_->ended && !impl_->channel_closed) {
       Frame last;
       if (impl_->channel.receive(last) == Channel::State::kFrame) {

@@ -21,9 +21,9 @@ struct ServerCommand {
   int errors = -1;                       ///< Standard output and error.
 };
 
-/// For the child of a fork: builds the room, gives up privileges and becomes the command. Never returns. Where namespaces
-/// cannot be had it runs the command without them, unless that would mean running as root; what was missed is written to
-/// `report_fd` (a line each, "missing: …" or "failed: …") before the command starts.
+/// For the child of a fork: builds the room, gives up privileges and becomes the command. Never returns. Where
+/// namespaces cannot be had it runs the command without them, unless that would mean running as root; what was missed
+/// is written to `report_fd` (a line each, "missing: …" or "failed: …") before the command starts.
 [[noreturn]] void run_in_server_room(const ServerRoom& room, const ServerCommand& command, int report_fd);
 
 }  // namespace autotriton::execution

@@ -32,7 +32,8 @@ class VerdictSink {
       return;
     }
     std::cout << line << '\n' << std::flush;
-    if (!std::cout) throw UserError({.where = "standard output", .what = "cannot be written", .fix = "give --out a file"});
+    if (!std::cout)
+      throw UserError({.where = "standard output", .what = "cannot be written", .fix = "give --out a file"});
   }
 
  private:
@@ -87,8 +88,8 @@ void count(BatchSummary& summary, const Verdict& verdict) {
 }
 
 std::string counts_text(const BatchSummary& summary) {
-  std::string text = "accept " + std::to_string(summary.accepted) + ", reject " + std::to_string(summary.rejected) + ", inconclusive " +
-                     std::to_string(summary.inconclusive);
+  std::string text = "accept " + std::to_string(summary.accepted) + ", reject " + std::to_string(summary.rejected) +
+                     ", inconclusive " + std::to_string(summary.inconclusive);
   if (summary.bad_input != 0) text += ", bad input " + std::to_string(summary.bad_input);
   if (summary.our_errors != 0) text += ", error " + std::to_string(summary.our_errors);
   return text;
@@ -126,7 +127,8 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
                 .stop = false};
   std::unique_ptr<Progress> progress;
   if (batch.progress) {
-    progress = std::make_unique<Progress>(Progress::Options{.label = "verdicts", .total = tasks::count_pairs(batch.pairs)});
+    progress =
+        std::make_unique<Progress>(Progress::Options{.label = "verdicts", .total = tasks::count_pairs(batch.pairs)});
     shared.progress = progress.get();
   }
   const auto record = [&shared](const Verdict& verdict) {
@@ -158,7 +160,8 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
           continue;
         }
         const auto& pair = std::get<tasks::Pair>(*next);
-        const Verdict verdict = verifier.verify({.id = pair.id, .task = pair.task, .text = pair.text, .raw_answer = pair.raw_answer});
+        const Verdict verdict =
+            verifier.verify({.id = pair.id, .task = pair.task, .text = pair.text, .raw_answer = pair.raw_answer});
         if (interrupted() && info(verdict.reason).fault == Fault::kOurs) return;  // Cut off, not judged.
         record(verdict);
       }

@@ -12,8 +12,8 @@ namespace autotriton::verify {
 
 struct BatchOptions {
   std::filesystem::path pairs;
-  std::filesystem::path out;                         ///< Verdicts, one a line; "-" for standard output.
-  std::optional<std::filesystem::path> tasks;        ///< A library for `task_id`.
+  std::filesystem::path out;                   ///< Verdicts, one a line; "-" for standard output.
+  std::optional<std::filesystem::path> tasks;  ///< A library for `task_id`.
   int jobs = 1;
   bool progress = true;
 };
@@ -22,16 +22,16 @@ struct BatchSummary {
   std::uint64_t accepted = 0;
   std::uint64_t rejected = 0;
   std::uint64_t inconclusive = 0;
-  std::uint64_t bad_input = 0;   ///< Lines or problems that could not be used.
+  std::uint64_t bad_input = 0;  ///< Lines or problems that could not be used.
   std::uint64_t our_errors = 0;
-  std::uint64_t done_before = 0; ///< Judged by an earlier run of the same output.
+  std::uint64_t done_before = 0;  ///< Judged by an earlier run of the same output.
   bool interrupted = false;
   std::uint64_t judged() const { return accepted + rejected + inconclusive + bad_input + our_errors; }
 };
 
-/// Judges every pair of a file with `jobs` verifiers at once. A verdict is on disk the moment it is known. Lines whose id
-/// already has a verdict in `out` are left alone, so a run that was ended goes on where it was. `interrupted` is asked
-/// between answers. Throws UserError where the files cannot be used.
+/// Judges every pair of a file with `jobs` verifiers at once. A verdict is on disk the moment it is known. Lines whose
+/// id already has a verdict in `out` are left alone, so a run that was ended goes on where it was. `interrupted` is
+/// asked between answers. Throws UserError where the files cannot be used.
 BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verify, const BatchOptions& batch,
                        const std::function<bool()>& interrupted);
 

@@ -46,7 +46,8 @@ void check_value(const Json& value, int& leaves, int depth) {
     if (shape.size() != stride.size() || shape.size() > kMaxDimensions) throw MalformedRecord{"shape"};
     for (const Json* dimensions : {&shape, &stride}) {
       for (const Json& size : *dimensions) {
-        if (!size.is_number_integer() || size.get<std::int64_t>() < 0 || size.get<std::int64_t>() > (std::int64_t{1} << 40)) {
+        if (!size.is_number_integer() || size.get<std::int64_t>() < 0 ||
+            size.get<std::int64_t>() > (std::int64_t{1} << 40)) {
           throw MalformedRecord{"shape"};
         }
       }
@@ -112,11 +113,13 @@ std::vector<std::string> texts(const Json& array) {
 CandidateClient::CandidateClient(execution::ForkServer& server, JobMode mode, const CandidateSpec& spec)
     : spec_(spec), job_(server.spawn(mode, limits_for(mode), spec.capability)) {}
 
-CandidateClient::Result<std::string> CandidateClient::ask(const std::string& request, const std::vector<int>& descriptors,
-                                                          const char* expected, Reason on_timeout, Deadline deadline) {
+CandidateClient::Result<std::string> CandidateClient::ask(const std::string& request,
+                                                          const std::vector<int>& descriptors, const char* expected,
+                                                          Reason on_timeout, Deadline deadline) {
   if (!job_.send(request, descriptors)) {
     JobEvent event = job_.next(Clock::now() + std::chrono::seconds(2));
-    if (event.kind == JobEvent::Kind::kLost) return CandidateFailure{Reason::kWorkerLost, "the worker's keeper vanished", 0, {}};
+    if (event.kind == JobEvent::Kind::kLost)
+      return CandidateFailure{Reason::kWorkerLost, "the worker's keeper vanished", 0, {}};
   }
   std::int64_t done = 0;
   auto last_progress = Clock::time_point{};
@@ -126,7 +129,9 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
       case JobEvent::Kind::kTimeout: {
         job_.kill();
         const bool moving = on_timeout == Reason::kRunTimeout && Clock::now() - last_progress < std::chrono::seconds(5);
-        if (moving) return CandidateFailure{Reason::kInterpreterTimeout, "the kernels still ran, program " + std::to_string(done), 0, {}};
+        if (moving)
+          return CandidateFailure{
+              Reason::kInterpreterTimeout, "the kernels still ran, program " + std::to_string(done), 0, {}};
         return CandidateFailure{on_timeout, "not finished in time", 0, {}};
       }
       case JobEvent::Kind::kEnded:
@@ -135,11 +140,14 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
         }
         if (event.end.code == kTampered) return violation_of_protocol("the answer's process broke its channel");
         if (event.end.signal != 0) {
-          const std::string name = sigabbrev_np(event.end.signal) != nullptr ? sigabbrev_np(event.end.signal) : std::to_string(event.end.signal);
+          const std::string name = sigabbrev_np(event.end.signal) != nullptr ? sigabbrev_np(event.end.signal)
+                                                                             : std::to_string(event.end.signal);
           const bool by_kernel = event.end.signal == SIGKILL;
-          return CandidateFailure{by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed, "the process was killed by SIG" + name, 0, {}};
+          return CandidateFailure{
+              by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed, "the process was killed by SIG" + name, 0, {}};
         }
-        return CandidateFailure{Reason::kExitedEarly, "the process ended with exit code " + std::to_string(event.end.code), 0, {}};
+        return CandidateFailure{
+            Reason::kExitedEarly, "the process ended with exit code " + std::to_string(event.end.code), 0, {}};
       case JobEvent::Kind::kLost:
         return CandidateFailure{Reason::kWorkerLost, "the worker's keeper vanished", 0, {}};
       case JobEvent::Kind::kInterrupted:
@@ -168,7 +176,10 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
 }
 
 CandidateClient::Result<std::monostate> CandidateClient::load(Deadline deadline) {
-  const Json request = {{"type", "load"}, {"source", spec_.source}, {"entry", spec_.entry}, {"kind", spec_.module ? "module" : "function"}};
+  const Json request = {{"type", "load"},
+                        {"source", spec_.source},
+                        {"entry", spec_.entry},
+                        {"kind", spec_.module ? "module" : "function"}};
   auto reply = ask(request.dump(), {}, "loaded", Reason::kLoadTimeout, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);
   return std::monostate{};
@@ -188,7 +199,8 @@ CandidateClient::Result<Constructed> CandidateClient::construct(const ModelSetup
     constructed.by_name = static_cast<int>(integer(record, "by_name"));
     constructed.by_shape = static_cast<int>(integer(record, "by_shape"));
     for (const Json& item : list(record, "unmatched")) {
-      (boolean(item, "constant") ? constructed.unmatched_constant : constructed.unmatched).push_back(cut(text(item, "name")));
+      (boolean(item, "constant") ? constructed.unmatched_constant : constructed.unmatched)
+          .push_back(cut(text(item, "name")));
     }
     return constructed;
   } catch (const MalformedRecord& malformed) {
@@ -196,14 +208,20 @@ CandidateClient::Result<Constructed> CandidateClient::construct(const ModelSetup
   }
 }
 
-CandidateClient::Result<Constructed> CandidateClient::construct_shapes(const ShapesOnly& shapes, bool evaluation, Deadline deadline) {
-  const Json request = {{"type", "construct"}, {"meta", true}, {"arguments", Json::parse(shapes.arguments)}, {"seed", "0"}, {"evaluation", evaluation}};
+CandidateClient::Result<Constructed> CandidateClient::construct_shapes(const ShapesOnly& shapes, bool evaluation,
+                                                                       Deadline deadline) {
+  const Json request = {{"type", "construct"},
+                        {"meta", true},
+                        {"arguments", Json::parse(shapes.arguments)},
+                        {"seed", "0"},
+                        {"evaluation", evaluation}};
   auto reply = ask(request.dump(), {}, "constructed", Reason::kLoadTimeout, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);
   return Constructed{};
 }
 
-CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments, int config, std::uint64_t seed, Deadline deadline) {
+CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments, int config, std::uint64_t seed,
+                                                        Deadline deadline) {
   RunResult result;
   result.memory = execution::make_memory_file("outputs", kOutputBytes);
   const Json request = {{"type", "run"},
@@ -228,7 +246,10 @@ CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments
     }
     for (const Json& item : list(record, "launches")) {
       if (result.launches.size() >= 256) throw MalformedRecord{"launches"};
-      Launch launch{.kernel = cut(text(item, "kernel")), .count = static_cast<int>(integer(item, "count")), .grid = {}, .compiled = {}};
+      Launch launch{.kernel = cut(text(item, "kernel")),
+                    .count = static_cast<int>(integer(item, "count")),
+                    .grid = {},
+                    .compiled = {}};
       for (const Json& size : list(item, "grid")) {
         if (!size.is_number_integer() || launch.grid.size() >= 3) throw MalformedRecord{"grid"};
         launch.grid.push_back(size.get<std::int64_t>());
@@ -248,7 +269,8 @@ CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments
   }
 }
 
-CandidateClient::Result<CompileResult> CandidateClient::compile(const std::string& arguments, bool shapes_only, Deadline deadline) {
+CandidateClient::Result<CompileResult> CandidateClient::compile(const std::string& arguments, bool shapes_only,
+                                                                Deadline deadline) {
   const Json request = {{"type", "compile"}, {"meta", shapes_only}, {"arguments", Json::parse(arguments)}};
   auto reply = ask(request.dump(), {}, "compiled", Reason::kCompileUndecided, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);

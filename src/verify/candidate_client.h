@@ -16,8 +16,8 @@ namespace autotriton::verify {
 struct CandidateFailure {
   Reason reason = Reason::kRunRaised;
   std::string message;
-  int line = 0;            ///< Of the answer's code; 0: not known.
-  std::string exception;   ///< Python class, if one was raised.
+  int line = 0;           ///< Of the answer's code; 0: not known.
+  std::string exception;  ///< Python class, if one was raised.
 };
 
 struct Constructed {
@@ -40,7 +40,7 @@ struct RunResult {
   std::vector<Launch> launches;
   std::vector<Violation> violations;
   std::vector<std::string> torch_ops;
-  int configs = 1;           ///< Autotune configurations that the answer's kernels have.
+  int configs = 1;  ///< Autotune configurations that the answer's kernels have.
   std::string config;
 };
 
@@ -54,7 +54,7 @@ struct CompiledSpecialisation {
 struct CompileResult {
   std::vector<CompiledSpecialisation> kernels;
   std::vector<std::string> launched;
-  std::string error;      ///< What stopped the entry point, if anything.
+  std::string error;  ///< What stopped the entry point, if anything.
   std::string exception;
   int line = 0;
 };
@@ -85,8 +85,8 @@ class CandidateClient {
   const execution::SandboxReport& sandbox() const { return job_.sandbox(); }
 
  private:
-  Result<std::string> ask(const std::string& request, const std::vector<int>& descriptors, const char* expected, Reason on_timeout,
-                          Deadline deadline);
+  Result<std::string> ask(const std::string& request, const std::vector<int>& descriptors, const char* expected,
+                          Reason on_timeout, Deadline deadline);
 
   CandidateSpec spec_;
   execution::Job job_;

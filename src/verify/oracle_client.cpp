@@ -11,7 +11,8 @@ namespace {
 using execution::JobEvent;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSlackSeconds = 20;  // Beyond the reference's own limits: plans try several sizes, trials run it five times.
+constexpr double kSlackSeconds =
+    20;  // Beyond the reference's own limits: plans try several sizes, trials run it five times.
 constexpr int kRunsInARequest = 8;
 
 execution::JobLimits oracle_limits() {
@@ -76,8 +77,8 @@ OracleProblem lost(const std::string& what, const execution::Job& job) {
 OracleClient::OracleClient(execution::ForkServer& server, int capability, double seconds)
     : job_(server.spawn(execution::JobMode::kOracle, oracle_limits(), capability)), seconds_(seconds) {}
 
-std::optional<OracleProblem> OracleClient::ask(const std::string& request, const std::vector<int>& descriptors, const char* expected,
-                                               std::string& reply) {
+std::optional<OracleProblem> OracleClient::ask(const std::string& request, const std::vector<int>& descriptors,
+                                               const char* expected, std::string& reply) {
   if (!job_.send(request, descriptors)) return lost("closed its channel", job_);
   const auto limit = std::chrono::duration<double>(seconds_ * kRunsInARequest + kSlackSeconds);
   JobEvent event = job_.next(Clock::now() + std::chrono::duration_cast<Clock::duration>(limit));
@@ -88,10 +89,13 @@ std::optional<OracleProblem> OracleClient::ask(const std::string& request, const
       job_.kill();
       return OracleProblem{Reason::kTaskTooLarge, "the reference did not finish in time"};
     case JobEvent::Kind::kEnded:
-      if (event.end.signal == SIGKILL || event.end.signal == SIGSEGV || event.end.signal == SIGBUS || event.end.signal == SIGFPE) {
-        return OracleProblem{Reason::kReferenceFailed, "the problem's reference crashed its process (signal " + std::to_string(event.end.signal) + ")"};
+      if (event.end.signal == SIGKILL || event.end.signal == SIGSEGV || event.end.signal == SIGBUS ||
+          event.end.signal == SIGFPE) {
+        return OracleProblem{Reason::kReferenceFailed, "the problem's reference crashed its process (signal " +
+                                                           std::to_string(event.end.signal) + ")"};
       }
-      return lost("ended (code " + std::to_string(event.end.code) + ", signal " + std::to_string(event.end.signal) + ")", job_);
+      return lost(
+          "ended (code " + std::to_string(event.end.code) + ", signal " + std::to_string(event.end.signal) + ")", job_);
     case JobEvent::Kind::kInterrupted:
       return OracleProblem{Reason::kInternal, "interrupted"};
     case JobEvent::Kind::kMalformed:
@@ -132,7 +136,8 @@ std::optional<OracleProblem> OracleClient::open(const tasks::Task& task, std::in
     const Json record = Json::parse(reply);
     for (const Json& item : list(record, "variants")) {
       Variant variant{.name = text(item, "name"), .elements = integer(item, "elements"), .sizes = {}};
-      for (const Json& size : list(item, "sizes")) variant.sizes.emplace_back(size.at(0).get<std::int64_t>(), size.at(1).get<std::int64_t>());
+      for (const Json& size : list(item, "sizes"))
+        variant.sizes.emplace_back(size.at(0).get<std::int64_t>(), size.at(1).get<std::int64_t>());
       variants_.push_back(std::move(variant));
     }
   } catch (const MalformedRecord& malformed) {
@@ -148,10 +153,13 @@ const Variant* OracleClient::variant(std::string_view name) const {
   return nullptr;
 }
 
-std::optional<OracleProblem> OracleClient::init(const std::string& variant, std::uint64_t seed, std::uint64_t weight_seed,
-                                                ModelSetup& setup) {
+std::optional<OracleProblem> OracleClient::init(const std::string& variant, std::uint64_t seed,
+                                                std::uint64_t weight_seed, ModelSetup& setup) {
   setup.memory = execution::make_memory_file("weights", 0);
-  const Json request = {{"type", "init"}, {"variant", variant}, {"seed", std::to_string(seed)}, {"weight_seed", std::to_string(weight_seed)}};
+  const Json request = {{"type", "init"},
+                        {"variant", variant},
+                        {"seed", std::to_string(seed)},
+                        {"weight_seed", std::to_string(weight_seed)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {setup.memory.get()}, "init", reply)) return problem;
   execution::seal_memory_file(setup.memory);
@@ -167,11 +175,12 @@ std::optional<OracleProblem> OracleClient::init(const std::string& variant, std:
   return std::nullopt;
 }
 
-std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int index, const std::string& inputs, std::uint64_t seed,
-                                                 TrialSetup& setup) {
+std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int index, const std::string& inputs,
+                                                 std::uint64_t seed, TrialSetup& setup) {
   setup = {};
   setup.arguments.memory = execution::make_memory_file("inputs", 0);
-  const Json request = {{"type", "trial"}, {"variant", variant}, {"index", index}, {"inputs", inputs}, {"seed", std::to_string(seed)}};
+  const Json request = {
+      {"type", "trial"}, {"variant", variant}, {"index", index}, {"inputs", inputs}, {"seed", std::to_string(seed)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {setup.arguments.memory.get()}, "trial", reply)) return problem;
   execution::seal_memory_file(setup.arguments.memory);
@@ -183,7 +192,9 @@ std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int
     setup.aliases = list(record, "aliases").get<std::vector<int>>();
     for (const Json& leaf : list(record, "leaves")) setup.leaves.push_back(read_leaf(leaf));
     for (const Json& shape : list(record, "shapes")) {
-      setup.shapes.push_back({.shape = shape.at(0).get<std::vector<std::int64_t>>(), .dtype = shape.at(1).get<std::string>(), .distribution = setup.inputs});
+      setup.shapes.push_back({.shape = shape.at(0).get<std::vector<std::int64_t>>(),
+                              .dtype = shape.at(1).get<std::string>(),
+                              .distribution = setup.inputs});
     }
   } catch (const MalformedRecord& malformed) {
     return lost("sent a record without `" + malformed.field + "`", job_);
@@ -223,9 +234,9 @@ std::optional<std::string> read_comparisons(const std::string& reply, Comparison
 
 }  // namespace
 
-std::optional<OracleProblem> OracleClient::compare(int index, const std::vector<Tolerance>& tolerances, const std::string& outputs,
-                                                   const std::string& inputs_after, const execution::UniqueFd& memory,
-                                                   Comparison& comparison) {
+std::optional<OracleProblem> OracleClient::compare(int index, const std::vector<Tolerance>& tolerances,
+                                                   const std::string& outputs, const std::string& inputs_after,
+                                                   const execution::UniqueFd& memory, Comparison& comparison) {
   const Json request = {{"type", "compare"},
                         {"index", index},
                         {"subject", "candidate"},
@@ -238,9 +249,10 @@ std::optional<OracleProblem> OracleClient::compare(int index, const std::vector<
   return std::nullopt;
 }
 
-std::optional<OracleProblem> OracleClient::compare_stand_in(int index, const std::vector<Tolerance>& tolerances, const std::string& subject,
-                                                            Comparison& comparison) {
-  const Json request = {{"type", "compare"}, {"index", index}, {"subject", subject}, {"tolerances", tolerances_json(tolerances)}};
+std::optional<OracleProblem> OracleClient::compare_stand_in(int index, const std::vector<Tolerance>& tolerances,
+                                                            const std::string& subject, Comparison& comparison) {
+  const Json request = {
+      {"type", "compare"}, {"index", index}, {"subject", subject}, {"tolerances", tolerances_json(tolerances)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {}, "compared", reply)) return problem;
   if (auto field = read_comparisons(reply, comparison)) return lost("sent a record without `" + *field + "`", job_);

@@ -69,24 +69,26 @@ class OracleClient {
   const std::vector<Variant>& variants() const { return variants_; }
   const Variant* variant(std::string_view name) const;
 
-  std::optional<OracleProblem> init(const std::string& variant, std::uint64_t seed, std::uint64_t weight_seed, ModelSetup& setup);
-  std::optional<OracleProblem> trial(const std::string& variant, int index, const std::string& inputs, std::uint64_t seed,
-                                     TrialSetup& setup);
+  std::optional<OracleProblem> init(const std::string& variant, std::uint64_t seed, std::uint64_t weight_seed,
+                                    ModelSetup& setup);
+  std::optional<OracleProblem> trial(const std::string& variant, int index, const std::string& inputs,
+                                     std::uint64_t seed, TrialSetup& setup);
   std::optional<OracleProblem> shapes(const std::string& variant, ShapesOnly& shapes);
 
   /// Compares outputs (their JSON description and memory file) with trial `index`.
   std::optional<OracleProblem> compare(int index, const std::vector<Tolerance>& tolerances, const std::string& outputs,
-                                       const std::string& inputs_after, const execution::UniqueFd& memory, Comparison& comparison);
+                                       const std::string& inputs_after, const execution::UniqueFd& memory,
+                                       Comparison& comparison);
   /// Compares what a lazy answer would return: zeros, mean, input, other-inputs, other-weights.
-  std::optional<OracleProblem> compare_stand_in(int index, const std::vector<Tolerance>& tolerances, const std::string& subject,
-                                                Comparison& comparison);
+  std::optional<OracleProblem> compare_stand_in(int index, const std::vector<Tolerance>& tolerances,
+                                                const std::string& subject, Comparison& comparison);
 
   const execution::SandboxReport& sandbox() const { return job_.sandbox(); }
 
  private:
   struct Reply;
-  std::optional<OracleProblem> ask(const std::string& request, const std::vector<int>& descriptors, const char* expected,
-                                   std::string& reply);
+  std::optional<OracleProblem> ask(const std::string& request, const std::vector<int>& descriptors,
+                                   const char* expected, std::string& reply);
 
   execution::Job job_;
   double seconds_;

@@ -10,8 +10,8 @@ namespace autotriton::verify {
 enum class Outcome : std::uint8_t { kAccept, kReject, kInconclusive, kError };
 enum class Stage : std::uint8_t { kExtract, kRules, kLoad, kRun, kCompare, kCompile, kAuthorship, kTiming };
 
-/// Why a verdict is what it is, in the order in which the stages can give it. A refusal by a rule is kRule: its id is the
-/// rule's (`autotriton rules list`). Logs, JSON, docs/verdict.md and tests all read the table in reason.cpp.
+/// Why a verdict is what it is, in the order in which the stages can give it. A refusal by a rule is kRule: its id is
+/// the rule's (`autotriton rules list`). Logs, JSON, docs/verdict.md and tests all read the table in reason.cpp.
 enum class Reason : std::uint8_t {
   kAllEvidence,
   // extract

@@ -33,7 +33,8 @@ Reason reason_for(const syntax::ParseFailure& failure) {
 std::string line_text(int line, const std::vector<std::size_t>& answer_lines) {
   std::string text = "line " + std::to_string(line);
   const auto index = static_cast<std::size_t>(line) - 1;
-  if (line > 0 && index < answer_lines.size()) text += " (line " + std::to_string(answer_lines[index]) + " of the reply)";
+  if (line > 0 && index < answer_lines.size())
+    text += " (line " + std::to_string(answer_lines[index]) + " of the reply)";
   return text;
 }
 
@@ -52,10 +53,12 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
   const auto& extracted = std::get<tasks::ExtractedCode>(extraction);
   verdict.candidate_sha256 = sha256_hex(extracted.code);
   verdict.notes = extracted.notes;
-  const std::vector<std::size_t> answer_lines = request.raw_answer ? extracted.answer_lines : std::vector<std::size_t>{};
+  const std::vector<std::size_t> answer_lines =
+      request.raw_answer ? extracted.answer_lines : std::vector<std::size_t>{};
   auto parsed = syntax::parse(extracted.code);
   if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed)) {
-    verdict.conclude(reason_for(*failure), line_text(failure->line, answer_lines) + ", column " + std::to_string(failure->column) + ": " + failure->message);
+    verdict.conclude(reason_for(*failure), line_text(failure->line, answer_lines) + ", column " +
+                                               std::to_string(failure->column) + ": " + failure->message);
     verdict.cost["extract"] = seconds_since(start);
     return {};
   }
@@ -66,10 +69,12 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
   }
   const auto rules_start = Clock::now();
   const bool module = task.kind == tasks::TaskKind::kModule;
-  const rules::Report report = rules::check(std::get<syntax::Module>(parsed),
-                                            {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded());
+  const rules::Report report =
+      rules::check(std::get<syntax::Module>(parsed),
+                   {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded());
   for (const rules::Finding& finding : report.findings) {
-    verdict.findings.push_back({finding.rule, std::string(rules::level_name(finding.level)), finding.line, finding.column, finding.message});
+    verdict.findings.push_back(
+        {finding.rule, std::string(rules::level_name(finding.level)), finding.line, finding.column, finding.message});
   }
   verdict.cost["rules"] = seconds_since(rules_start);
   if (!report.entry_found) {

@@ -43,7 +43,9 @@ std::vector<SuiteCase> read_case(const fs::path& file) {
   const std::string_view separator = "\n---\n";
   const auto at = text.find(separator);
   if (at == std::string::npos) {
-    throw UserError({.where = file.string(), .what = "no line `---` between header and answer", .fix = "see tests/cases/README.md"});
+    throw UserError({.where = file.string(),
+                     .what = "no line `---` between header and answer",
+                     .fix = "see tests/cases/README.md"});
   }
   SuiteCase wanted;
   wanted.file = file;
@@ -69,7 +71,8 @@ std::vector<SuiteCase> read_case(const fs::path& file) {
     if (key == "expect-unruled") unruled = value;
   }
   if (wanted.outcome.empty() || wanted.problem.empty()) {
-    throw UserError({.where = file.string(), .what = "the header lacks `problem` or `expect`", .fix = "see tests/cases/README.md"});
+    throw UserError(
+        {.where = file.string(), .what = "the header lacks `problem` or `expect`", .fix = "see tests/cases/README.md"});
   }
   // A problem's path is relative to the folder above the suite's, or to the case's own.
   const fs::path above = file.parent_path().parent_path() / wanted.problem;
@@ -95,7 +98,10 @@ std::vector<SuiteCase> read_suite(const fs::path& path) {
   } else {
     files.push_back(path);
   }
-  if (files.empty()) throw UserError({.where = path.string(), .what = "no .case file in it", .fix = "name a folder of cases, such as tests/cases/honest"});
+  if (files.empty())
+    throw UserError({.where = path.string(),
+                     .what = "no .case file in it",
+                     .fix = "name a folder of cases, such as tests/cases/honest"});
   std::vector<SuiteCase> cases;
   for (const fs::path& file : files) {
     for (SuiteCase& wanted : read_case(file)) cases.push_back(std::move(wanted));
@@ -106,7 +112,8 @@ std::vector<SuiteCase> read_suite(const fs::path& path) {
 SuiteResult judge_case(const SuiteCase& wanted, Verdict verdict) {
   SuiteResult result{.wanted = wanted, .verdict = std::move(verdict), .complaint = {}, .outcome_wrong = false};
   const std::string outcome(outcome_name(result.verdict.outcome));
-  const bool known_reason = wanted.reasons.empty() || std::find(wanted.reasons.begin(), wanted.reasons.end(), result.verdict.reason_id) != wanted.reasons.end();
+  const bool known_reason = wanted.reasons.empty() || std::find(wanted.reasons.begin(), wanted.reasons.end(),
+                                                                result.verdict.reason_id) != wanted.reasons.end();
   if (outcome != wanted.outcome) {
     result.outcome_wrong = true;
     result.complaint = outcome + " " + result.verdict.reason_id + " where " + wanted.outcome + " is due";
@@ -119,8 +126,10 @@ SuiteResult judge_case(const SuiteCase& wanted, Verdict verdict) {
   return result;
 }
 
-std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOptions& options, const std::vector<SuiteCase>& cases, int jobs,
-                                   const std::function<void(const SuiteResult&)>& report, const std::function<bool()>& interrupted) {
+std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOptions& options,
+                                   const std::vector<SuiteCase>& cases, int jobs,
+                                   const std::function<void(const SuiteResult&)>& report,
+                                   const std::function<bool()>& interrupted) {
   std::mutex mutex;
   std::atomic<std::size_t> next{0};
   std::vector<SuiteResult> results;
@@ -137,7 +146,8 @@ std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOp
         const SuiteCase& wanted = cases[index];
         const auto task = std::make_shared<const tasks::Task>(tasks::read_problem(wanted.problem));
         Verifier& verifier = wanted.unruled ? unruled : ruled;
-        SuiteResult result = judge_case(wanted, verifier.verify({.id = wanted.file.stem().string(), .task = task, .text = wanted.source}));
+        SuiteResult result = judge_case(
+            wanted, verifier.verify({.id = wanted.file.stem().string(), .task = task, .text = wanted.source}));
         const std::lock_guard lock(mutex);
         report(result);
         results.push_back(std::move(result));

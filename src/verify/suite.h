@@ -39,7 +39,9 @@ struct SuiteResult {
 SuiteResult judge_case(const SuiteCase& wanted, Verdict verdict);
 
 /// Judges all cases with `jobs` verifiers; `report` gets each result as it comes, one at a time.
-std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOptions& options, const std::vector<SuiteCase>& cases, int jobs,
-                                   const std::function<void(const SuiteResult&)>& report, const std::function<bool()>& interrupted);
+std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOptions& options,
+                                   const std::vector<SuiteCase>& cases, int jobs,
+                                   const std::function<void(const SuiteResult&)>& report,
+                                   const std::function<bool()>& interrupted);
 
 }  // namespace autotriton::verify

@@ -5,10 +5,10 @@
 namespace autotriton::verify {
 namespace {
 
-constexpr double kBase = 1e-4;           // Of value and rms, float32.
-constexpr double kNoiseMargin = 16;      // An honest kernel sums in another order, or uses another formula.
+constexpr double kBase = 1e-4;       // Of value and rms, float32.
+constexpr double kNoiseMargin = 16;  // An honest kernel sums in another order, or uses another formula.
 constexpr double kLowPrecisionShare = 0.5;
-constexpr double kNoiseFloor = 4;        // The limit never goes below this many times the reference's own rounding.
+constexpr double kNoiseFloor = 4;  // The limit never goes below this many times the reference's own rounding.
 
 double unit_of(std::string_view dtype) {
   if (dtype == "bfloat16") return 1.0 / 128;
@@ -28,7 +28,8 @@ Tolerance tolerance_for(const LeafStatistics& leaf) {
   }
   double absolute = std::max(kBase * leaf.rms, kNoiseMargin * leaf.noise);
   const bool decidable = leaf.half_error > 2 * kNoiseFloor * leaf.noise;
-  if (decidable) absolute = std::min(absolute, std::max(kLowPrecisionShare * leaf.half_error, kNoiseFloor * leaf.noise));
+  if (decidable)
+    absolute = std::min(absolute, std::max(kLowPrecisionShare * leaf.half_error, kNoiseFloor * leaf.noise));
   return {.absolute = std::max(absolute, 1e-30), .relative = kBase};
 }
 

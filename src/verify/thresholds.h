@@ -15,10 +15,10 @@ struct LeafStatistics {
   bool tensor = true;
   bool floating = false;
   std::uint64_t count = 0;
-  double rms = 0;         ///< Of the expected values, in float64.
+  double rms = 0;  ///< Of the expected values, in float64.
   double max_abs = 0;
-  double noise = 0;       ///< Largest |native - float64| of the reference, cliffs aside.
-  double half_error = 0;  ///< The same after rounding inputs and weights to half precision.
+  double noise = 0;         ///< Largest |native - float64| of the reference, cliffs aside.
+  double half_error = 0;    ///< The same after rounding inputs and weights to half precision.
   std::uint64_t jumps = 0;  ///< Elements where the native and the float64 run part: a cliff.
 };
 
@@ -28,9 +28,9 @@ struct Tolerance {
   double relative = 0;
 };
 
-/// float32: 1e-4 of the value plus 1e-4 of the leaf's rms, wider where the reference's own rounding says so (16 times it),
-/// narrower where half the error of a cast to half precision lies below, so that lowered precision is refused. Half
-/// formats: two units in the last place. Integers and booleans: exact.
+/// float32: 1e-4 of the value plus 1e-4 of the leaf's rms, wider where the reference's own rounding says so (16 times
+/// it), narrower where half the error of a cast to half precision lies below, so that lowered precision is refused.
+/// Half formats: two units in the last place. Integers and booleans: exact.
 Tolerance tolerance_for(const LeafStatistics& leaf);
 
 /// Share of the leaf's elements that stand at a cliff, above which the task cannot be judged.
@@ -53,9 +53,9 @@ struct LeafComparison {
 
 /// A trial's comparison: structure first, then leaves.
 struct Comparison {
-  bool applies = true;         ///< False where a stand-in has no meaning for the task.
-  std::string structure;       ///< Where structures differ; empty if they agree.
-  std::string inputs;          ///< What became of the inputs; empty if nothing wrong.
+  bool applies = true;    ///< False where a stand-in has no meaning for the task.
+  std::string structure;  ///< Where structures differ; empty if they agree.
+  std::string inputs;     ///< What became of the inputs; empty if nothing wrong.
   std::vector<LeafComparison> leaves;
 };
 

@@ -59,7 +59,9 @@ void Verdict::conclude(Reason why, std::string text) {
   stage = entry.stage;
   message = sentence(std::move(text));
   if (!entry.remedy.empty()) message += " To mend it: " + std::string(entry.remedy);
-  reward = outcome == Outcome::kAccept ? std::optional(1.0) : outcome == Outcome::kReject ? std::optional(0.0) : std::nullopt;
+  reward = outcome == Outcome::kAccept   ? std::optional(1.0)
+           : outcome == Outcome::kReject ? std::optional(0.0)
+                                         : std::nullopt;
 }
 
 void Verdict::conclude_by_rule(std::string rule, std::string text) {
@@ -72,7 +74,11 @@ void Verdict::conclude_by_rule(std::string rule, std::string text) {
 std::string to_json(const Verdict& verdict) {
   Json findings = Json::array();
   for (const Finding& finding : verdict.findings) {
-    findings.push_back({{"rule", finding.rule}, {"level", finding.level}, {"line", finding.line}, {"column", finding.column}, {"message", finding.message}});
+    findings.push_back({{"rule", finding.rule},
+                        {"level", finding.level},
+                        {"line", finding.line},
+                        {"column", finding.column},
+                        {"message", finding.message}});
   }
   Json trials = Json::array();
   for (const Trial& trial : verdict.trials) trials.push_back(to_record(trial));

@@ -33,11 +33,11 @@ struct Trial {
   bool scaled = false;
   std::string autotune_config;  ///< Empty: not autotuned.
   double max_abs_error = 0;
-  double max_rel_error = 0;     ///< Where the expected value is above the absolute tolerance.
-  double tolerance = 0;         ///< Absolute part, of the leaf with the largest error.
+  double max_rel_error = 0;  ///< Where the expected value is above the absolute tolerance.
+  double tolerance = 0;      ///< Absolute part, of the leaf with the largest error.
   double relative_tolerance = 0;
   bool pass = false;
-  std::string failure;          ///< A sentence; empty if it passed.
+  std::string failure;  ///< A sentence; empty if it passed.
   std::uint64_t seed = 0;
 };
 

@@ -22,13 +22,14 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 std::string trial_line(const Trial& trial, std::size_t number) {
   std::string line = "trial " + std::to_string(number) + "  ";
   std::string inputs;
-  for (const TrialInput& input : trial.inputs) inputs += (inputs.empty() ? "" : ", ") + shape_text(input.shape) + " " + input.dtype;
+  for (const TrialInput& input : trial.inputs)
+    inputs += (inputs.empty() ? "" : ", ") + shape_text(input.shape) + " " + input.dtype;
   line += inputs.empty() ? "no tensors" : inputs;
   if (!trial.inputs.empty()) line += ", " + trial.inputs.front().distribution;
   if (trial.scaled) line += ", scaled";
   if (!trial.autotune_config.empty()) line += " [" + trial.autotune_config.substr(0, 60) + "]";
-  line += trial.pass ? "  ok, error " + short_number(trial.max_abs_error) + " of " + short_number(trial.tolerance) + " + " +
-                           short_number(trial.relative_tolerance) + "·|value|"
+  line += trial.pass ? "  ok, error " + short_number(trial.max_abs_error) + " of " + short_number(trial.tolerance) +
+                           " + " + short_number(trial.relative_tolerance) + "·|value|"
                      : "  FAILED: " + trial.failure;
   return line;
 }
@@ -51,7 +52,8 @@ std::string colour_of(Outcome outcome) {
 std::string harmless(std::string text) {
   for (std::size_t index = 0; index < text.size(); ++index) {
     const auto byte = static_cast<unsigned char>(text[index]);
-    const bool second_half = index > 0 && static_cast<unsigned char>(text[index - 1]) == 0xC2 && byte >= 0x80 && byte <= 0x9F;
+    const bool second_half =
+        index > 0 && static_cast<unsigned char>(text[index - 1]) == 0xC2 && byte >= 0x80 && byte <= 0x9F;
     if (second_half) text[index - 1] = '?';
     if (second_half || (byte < 0x20 && byte != '\n') || byte == 0x7F) text[index] = '?';
   }
@@ -68,14 +70,16 @@ std::string to_text(const Verdict& verdict, bool colour) {
   out << "  " << verdict.reason_id << (name.empty() ? "" : "  (" + name + ")") << "\n";
   out << "  " << verdict.message << "\n";
   for (const Finding& finding : verdict.findings) {
-    out << "  " << finding.level << "  line " << finding.line << "  " << finding.rule << ": " << finding.message << "\n";
+    out << "  " << finding.level << "  line " << finding.line << "  " << finding.rule << ": " << finding.message
+        << "\n";
   }
-  for (std::size_t index = 0; index < verdict.trials.size(); ++index) out << "  " << trial_line(verdict.trials[index], index + 1) << "\n";
+  for (std::size_t index = 0; index < verdict.trials.size(); ++index)
+    out << "  " << trial_line(verdict.trials[index], index + 1) << "\n";
   for (const Launch& launch : verdict.launches) {
     out << "  kernel " << launch.kernel << " x" << launch.count << "  grid " << shape_text(launch.grid);
     if (launch.compiled) {
-      out << "  " << launch.compiled->target << ": " << launch.compiled->registers << " registers, " << launch.compiled->shared_bytes
-          << " bytes shared";
+      out << "  " << launch.compiled->target << ": " << launch.compiled->registers << " registers, "
+          << launch.compiled->shared_bytes << " bytes shared";
       if (launch.compiled->spills > 0) out << ", " << launch.compiled->spills << " bytes spilled";
     }
     out << "\n";
@@ -112,20 +116,28 @@ std::string to_text(const Verdict& verdict, bool colour) {
 std::string reference_page() {
   std::ostringstream out;
   out << "# Verdicts\n\n"
-         "<!-- Written by `autotriton verdict-reference`; a test compares it with the code. Change src/verify/reason.cpp instead. -->\n\n"
-         "`autotriton verify --json` prints one object of the schema `autotriton.verdict/1`; with `--jsonl` one a line.\n\n"
+         "<!-- Written by `autotriton verdict-reference`; a test compares it with the code. Change "
+         "src/verify/reason.cpp instead. -->\n\n"
+         "`autotriton verify --json` prints one object of the schema `autotriton.verdict/1`; with `--jsonl` one a "
+         "line.\n\n"
          "| field | holds |\n|---|---|\n"
-         "| `id`, `task_id`, `candidate_sha256` | which answer to which task; the digest is of the code after extraction |\n"
-         "| `verdict` | `accept`, `reject`, `inconclusive` (this mode cannot tell) or `error` (the input's or our fault) |\n"
+         "| `id`, `task_id`, `candidate_sha256` | which answer to which task; the digest is of the code after "
+         "extraction |\n"
+         "| `verdict` | `accept`, `reject`, `inconclusive` (this mode cannot tell) or `error` (the input's or our "
+         "fault) |\n"
          "| `reason`, `stage` | an id of the table below, or the id of the rule that refused; where it was decided |\n"
          "| `message` | what happened, where, and what to change; for people, never parse it |\n"
          "| `grade` | how far the evidence goes: `static` (source), `cpu` (interpreter and compile), `gpu` |\n"
-         "| `reward` | 1 for accept, 0 for reject, null for inconclusive and error: mask the sample, never train it as 0 |\n"
+         "| `reward` | 1 for accept, 0 for reject, null for inconclusive and error: mask the sample, never train it as "
+         "0 |\n"
          "| `is_triton`, `tests_pass` | the two halves of the reward |\n"
          "| `findings[]` | `rule`, `level` (`reject`, `suspicious`, `note`), `line`, `column`, `message` |\n"
-         "| `trials[]` | `inputs[]` (`shape`, `dtype`, `distribution`), `scaled`, `autotune_config`, `max_abs_error`, `max_rel_error`, `tolerance`, `pass`, `failure`, `seed` |\n"
-         "| `launches[]` | `kernel`, `count`, `grid`, `compiled` (`target`, `shared_bytes`, `registers`, `spills` in bytes a thread) |\n"
-         "| `authorship` | what each proof found: `kernel_knockout`, `torch_knockout`, `storage_ledger`, and the `torch_ops` that were refused |\n"
+         "| `trials[]` | `inputs[]` (`shape`, `dtype`, `distribution`), `scaled`, `autotune_config`, `max_abs_error`, "
+         "`max_rel_error`, `tolerance`, `pass`, `failure`, `seed` |\n"
+         "| `launches[]` | `kernel`, `count`, `grid`, `compiled` (`target`, `shared_bytes`, `registers`, `spills` in "
+         "bytes a thread) |\n"
+         "| `authorship` | what each proof found: `kernel_knockout`, `torch_knockout`, `storage_ledger`, and the "
+         "`torch_ops` that were refused |\n"
          "| `sandbox` | confinements `obtained` and `missing` |\n"
          "| `timing` | null: nothing is timed without a GPU |\n"
          "| `cost`, `environment`, `notes` | seconds a stage; versions and the seed; remarks |\n\n"
@@ -134,7 +146,8 @@ std::string reference_page() {
          "| code | one answer | `--jsonl` |\n|---|---|---|\n"
          "| 0 | accept | every line was judged |\n"
          "| 1 | reject | – |\n"
-         "| 2 | bad usage, or bad input: the problem cannot be read or its reference fails | a line could not be read or its problem was bad; the rest were judged |\n"
+         "| 2 | bad usage, or bad input: the problem cannot be read or its reference fails | a line could not be read "
+         "or its problem was bad; the rest were judged |\n"
          "| 3 | inconclusive | – |\n"
          "| 4 | error on our side | an error on our side is left among the verdicts |\n"
          "| 130 | interrupted | interrupted; finished verdicts are kept |\n\n"
@@ -143,8 +156,8 @@ std::string reference_page() {
          "| reason | verdict | stage | what happened | what to do |\n|---|---|---|---|---|\n";
   for (const ReasonInfo& entry : all_reasons()) {
     if (entry.reason == Reason::kRule) continue;
-    out << "| `" << entry.id << "` | " << outcome_name(entry.outcome) << " | " << stage_name(entry.stage) << " | " << entry.explanation << " | "
-        << (entry.remedy.empty() ? "–" : entry.remedy) << " |\n";
+    out << "| `" << entry.id << "` | " << outcome_name(entry.outcome) << " | " << stage_name(entry.stage) << " | "
+        << entry.explanation << " | " << (entry.remedy.empty() ? "–" : entry.remedy) << " |\n";
   }
   return out.str();
 }

@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::array<const char*, 5> kDistributions{"plain", "shifted", "scaled", "heavy-tailed", "half-zero"};
 constexpr std::array<const char*, 5> kStandIns{"zeros", "mean", "input", "other-inputs", "other-weights"};
 constexpr int kMaxTrials = 64;
-constexpr std::int64_t kMaxOriginalElements = 2'000'000;  ///< Up to here the original sizes are tried when the scaled ones fail.
+constexpr std::int64_t kMaxOriginalElements =
+    2'000'000;  ///< Up to here the original sizes are tried when the scaled ones fail.
 
 /// How an answer's judgement ended early.
 struct Conclusion {
@@ -76,7 +77,8 @@ class StageClock {
 
 std::string joined(const std::vector<std::string>& names, std::size_t most = 4) {
   std::string text;
-  for (std::size_t index = 0; index < names.size() && index < most; ++index) text += (index == 0 ? "" : ", ") + names[index];
+  for (std::size_t index = 0; index < names.size() && index < most; ++index)
+    text += (index == 0 ? "" : ", ") + names[index];
   if (names.size() > most) text += " …";
   return text;
 }
@@ -91,7 +93,8 @@ std::string index_text(const std::vector<std::int64_t>& index) {
 Conclusion explain(const Comparison& comparison) {
   if (!comparison.structure.empty()) return {Reason::kWrongStructure, comparison.structure};
   for (const LeafComparison& leaf : comparison.leaves) {
-    if (leaf.problem == "shape") return {Reason::kWrongShape, leaf.path + " has shape " + leaf.actual + ", expected " + leaf.expected};
+    if (leaf.problem == "shape")
+      return {Reason::kWrongShape, leaf.path + " has shape " + leaf.actual + ", expected " + leaf.expected};
   }
   for (const LeafComparison& leaf : comparison.leaves) {
     if (leaf.problem == "dtype") return {Reason::kWrongDtype, leaf.path + " has another dtype than the reference's"};
@@ -100,10 +103,12 @@ Conclusion explain(const Comparison& comparison) {
     const std::string where = leaf.path + (leaf.index.empty() ? "" : " at " + index_text(leaf.index));
     const std::string values = where + " is " + leaf.actual + ", expected " + leaf.expected;
     if (leaf.nonfinite != 0) {
-      return {Reason::kWrongNonfinite, values + " (" + std::to_string(leaf.nonfinite) + " of " + std::to_string(leaf.count) + " elements)"};
+      return {Reason::kWrongNonfinite,
+              values + " (" + std::to_string(leaf.nonfinite) + " of " + std::to_string(leaf.count) + " elements)"};
     }
     if (leaf.bad != 0) {
-      return {Reason::kWrongValues, values + " (" + std::to_string(leaf.bad) + " of " + std::to_string(leaf.count) + " elements are outside the tolerance)"};
+      return {Reason::kWrongValues, values + " (" + std::to_string(leaf.bad) + " of " + std::to_string(leaf.count) +
+                                        " elements are outside the tolerance)"};
     }
   }
   return {Reason::kInputMutated, comparison.inputs};
@@ -120,7 +125,9 @@ bool names_a_size(std::string_view source, const std::vector<std::pair<std::int6
   return std::any_of(sizes.begin(), sizes.end(), [&](const auto& change) {
     const std::string digits = std::to_string(change.first);
     for (std::size_t at = source.find(digits); at != std::string_view::npos; at = source.find(digits, at + 1)) {
-      const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; };
+      const auto is_word = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+      };
       const bool left = at == 0 || !is_word(source[at - 1]);
       const bool right = at + digits.size() >= source.size() || !is_word(source[at + digits.size()]);
       if (left && right) return true;
@@ -132,12 +139,18 @@ bool names_a_size(std::string_view source, const std::vector<std::pair<std::int6
 }  // namespace
 
 bool Budgets::set(std::string_view stage, double seconds) {
-  if (stage == "load") load = seconds;
-  else if (stage == "run") run = seconds;
-  else if (stage == "compile") compile = seconds;
-  else if (stage == "authorship") authorship = seconds;
-  else if (stage == "oracle") oracle = seconds;
-  else return false;
+  if (stage == "load")
+    load = seconds;
+  else if (stage == "run")
+    run = seconds;
+  else if (stage == "compile")
+    compile = seconds;
+  else if (stage == "authorship")
+    authorship = seconds;
+  else if (stage == "oracle")
+    oracle = seconds;
+  else
+    return false;
   return true;
 }
 
@@ -163,7 +176,7 @@ struct Verifier::Impl {
     Seeds seeds;
     std::string main_variant;
     std::vector<std::string> launched;
-    std::optional<Conclusion> failure;        ///< Of the trials.
+    std::optional<Conclusion> failure;  ///< Of the trials.
     std::vector<std::string> unmatched;
     bool unmatched_constant = false;
   };
@@ -191,12 +204,14 @@ struct Verifier::Impl {
   void note_sandbox(Verdict& verdict, const execution::SandboxReport& report) {
     for (const execution::SandboxReport& part : {server.server_sandbox(), report}) {
       for (const std::string& name : part.obtained) {
-        if (std::find(verdict.sandbox.obtained.begin(), verdict.sandbox.obtained.end(), name) == verdict.sandbox.obtained.end()) {
+        if (std::find(verdict.sandbox.obtained.begin(), verdict.sandbox.obtained.end(), name) ==
+            verdict.sandbox.obtained.end()) {
           verdict.sandbox.obtained.push_back(name);
         }
       }
       for (const std::string& name : part.missing) {
-        if (std::find(verdict.sandbox.missing.begin(), verdict.sandbox.missing.end(), name) == verdict.sandbox.missing.end()) {
+        if (std::find(verdict.sandbox.missing.begin(), verdict.sandbox.missing.end(), name) ==
+            verdict.sandbox.missing.end()) {
           verdict.sandbox.missing.push_back(name);
         }
       }
@@ -204,7 +219,8 @@ struct Verifier::Impl {
   }
 
   /// An interpreter process with the answer loaded and constructed at `variant`.
-  std::variant<CandidateClient, Conclusion> prepare(Run& run, const std::string& source, ModelSetup& setup, double load_seconds) {
+  std::variant<CandidateClient, Conclusion> prepare(Run& run, const std::string& source, ModelSetup& setup,
+                                                    double load_seconds) {
     CandidateSpec spec = run.spec;
     spec.source = source;
     CandidateClient candidate(server, JobMode::kInterpret, spec);
@@ -234,16 +250,20 @@ struct Verifier::Impl {
     std::vector<Tolerance> bounds;
     for (const LeafStatistics& leaf : setup.leaves) {
       if (stands_at_cliff(leaf)) {
-        return Conclusion{Reason::kTaskDegenerate, leaf.path + " stands at a cliff: " + std::to_string(leaf.jumps) + " of " + std::to_string(leaf.count) +
-                                                       " elements of the reference itself jump between float32 and float64"};
+        return Conclusion{Reason::kTaskDegenerate,
+                          leaf.path + " stands at a cliff: " + std::to_string(leaf.jumps) + " of " +
+                              std::to_string(leaf.count) +
+                              " elements of the reference itself jump between float32 and float64"};
       }
       bounds.push_back(tolerance_for(leaf));
     }
     return bounds;
   }
 
-  /// Runs `count` trials of one variant in one process. A failing trial is in `run.failure`; a Conclusion ends everything.
-  std::optional<Conclusion> run_trials(Run& run, const std::string& variant, const std::string& source, int count, bool judge_task) {
+  /// Runs `count` trials of one variant in one process. A failing trial is in `run.failure`; a Conclusion ends
+  /// everything.
+  std::optional<Conclusion> run_trials(Run& run, const std::string& variant, const std::string& source, int count,
+                                       bool judge_task) {
     ModelSetup setup;
     run.failure.reset();
     {
@@ -285,7 +305,8 @@ struct Verifier::Impl {
           for (std::size_t lazy = 0; lazy < kStandIns.size(); ++lazy) {
             if (index > 0 && passes[lazy] < judged - 1) continue;
             Comparison comparison;
-            if (auto problem = oracle->compare_stand_in(index, bounds, kStandIns[lazy], comparison)) return from(*problem);
+            if (auto problem = oracle->compare_stand_in(index, bounds, kStandIns[lazy], comparison))
+              return from(*problem);
             applies[lazy] = applies[lazy] || comparison.applies;
             if (comparison.applies && matches(comparison)) ++passes[lazy];
           }
@@ -297,7 +318,8 @@ struct Verifier::Impl {
     if (!all_stand_ins_judged && !run.failure) {
       degenerate[variant] = std::nullopt;
       for (std::size_t lazy = 0; lazy < kStandIns.size(); ++lazy) {
-        if (judged > 0 && applies[lazy] && passes[lazy] == judged) degenerate[variant] = degenerate_conclusion(kStandIns[lazy]);
+        if (judged > 0 && applies[lazy] && passes[lazy] == judged)
+          degenerate[variant] = degenerate_conclusion(kStandIns[lazy]);
       }
     }
     if (const auto known = degenerate.find(variant); known != degenerate.end() && known->second) return known->second;
@@ -316,12 +338,14 @@ struct Verifier::Impl {
   /// Reasons that no further trial could change.
   static bool is_final(const Conclusion& conclusion) {
     const ReasonInfo& entry = info(conclusion.reason);
-    return entry.outcome != Outcome::kReject || conclusion.reason == Reason::kProtocolViolation || conclusion.reason == Reason::kExitedEarly ||
-           conclusion.reason == Reason::kLoadTimeout || conclusion.reason == Reason::kImportRaised;
+    return entry.outcome != Outcome::kReject || conclusion.reason == Reason::kProtocolViolation ||
+           conclusion.reason == Reason::kExitedEarly || conclusion.reason == Reason::kLoadTimeout ||
+           conclusion.reason == Reason::kImportRaised;
   }
 
-  std::optional<Conclusion> run_trial(Run& run, CandidateClient& candidate, const std::string& variant, int index, const TrialSetup& setup,
-                                      const std::vector<Tolerance>& bounds, std::uint64_t seed, Clock::time_point deadline, int& count) {
+  std::optional<Conclusion> run_trial(Run& run, CandidateClient& candidate, const std::string& variant, int index,
+                                      const TrialSetup& setup, const std::vector<Tolerance>& bounds, std::uint64_t seed,
+                                      Clock::time_point deadline, int& count) {
     Trial trial;
     trial.inputs = setup.shapes;
     trial.scaled = variant != "original";
@@ -346,7 +370,8 @@ struct Verifier::Impl {
     Comparison comparison;
     {
       StageClock clock(run.verdict, "compare");
-      if (auto problem = oracle->compare(index, bounds, result->outputs, result->inputs_after, result->memory, comparison)) {
+      if (auto problem =
+              oracle->compare(index, bounds, result->outputs, result->inputs_after, result->memory, comparison)) {
         return from(*problem);
       }
     }
@@ -359,7 +384,8 @@ struct Verifier::Impl {
       }
     }
     trial.pass = matches(comparison);
-    const std::string name = "trial " + std::to_string(run.verdict.trials.size() + 1) + " (" + setup.inputs + " inputs)";
+    const std::string name =
+        "trial " + std::to_string(run.verdict.trials.size() + 1) + " (" + setup.inputs + " inputs)";
     if (!trial.pass) {
       run.failure = explain(comparison);
       trial.failure = run.failure->message;
@@ -367,7 +393,8 @@ struct Verifier::Impl {
     } else {
       for (const int input : result->aliases) {
         if (std::find(setup.aliases.begin(), setup.aliases.end(), input) != setup.aliases.end()) continue;
-        run.failure = Conclusion{Reason::kInputAliased, name + ": an output shares memory with input " + std::to_string(input)};
+        run.failure =
+            Conclusion{Reason::kInputAliased, name + ": an output shares memory with input " + std::to_string(input)};
         trial.failure = "an output shares memory with an input";
         trial.pass = false;
         break;
@@ -380,14 +407,16 @@ struct Verifier::Impl {
 
   void note_authorship(Run& run, const RunResult& result) {
     for (const Launch& launch : result.launches) {
-      auto known = std::find_if(run.verdict.launches.begin(), run.verdict.launches.end(), [&](const Launch& l) { return l.kernel == launch.kernel; });
+      auto known = std::find_if(run.verdict.launches.begin(), run.verdict.launches.end(),
+                                [&](const Launch& l) { return l.kernel == launch.kernel; });
       if (known == run.verdict.launches.end()) run.verdict.launches.push_back(launch);
     }
     Authorship& proofs = run.verdict.authorship;
     if (proofs.torch_knockout.empty()) proofs.torch_knockout = "only glue ran";
     if (proofs.storage_ledger.empty()) proofs.storage_ledger = "every buffer accounted for";
     for (const std::string& name : result.torch_ops) {
-      if (std::find(proofs.torch_ops.begin(), proofs.torch_ops.end(), name) == proofs.torch_ops.end()) proofs.torch_ops.push_back(name);
+      if (std::find(proofs.torch_ops.begin(), proofs.torch_ops.end(), name) == proofs.torch_ops.end())
+        proofs.torch_ops.push_back(name);
     }
     for (const Violation& violation : result.violations) {
       const std::optional<Reason> reason = violation_reason(violation.reason);
@@ -395,16 +424,19 @@ struct Verifier::Impl {
       std::string& proof = *reason == Reason::kTorchKnockout ? proofs.torch_knockout : proofs.storage_ledger;
       if (proof == "only glue ran" || proof == "every buffer accounted for") proof = violation.message;
       if (!authorship_failure) {
-        authorship_failure = Conclusion{*reason, "trial " + std::to_string(run.verdict.trials.size()) + ": " + violation.message};
+        authorship_failure =
+            Conclusion{*reason, "trial " + std::to_string(run.verdict.trials.size()) + ": " + violation.message};
       }
     }
     if (result.launches.empty() && !authorship_failure) {
-      authorship_failure = Conclusion{Reason::kNoLaunch, "trial " + std::to_string(run.verdict.trials.size()) + " ended without a launch"};
+      authorship_failure = Conclusion{Reason::kNoLaunch,
+                                      "trial " + std::to_string(run.verdict.trials.size()) + " ended without a launch"};
     }
   }
   std::optional<Conclusion> authorship_failure;
 
-  // -- stages after the trials -----------------------------------------------------------------------------------------
+  // -- stages after the trials
+  // -----------------------------------------------------------------------------------------
 
   std::optional<Conclusion> compile(Run& run) {
     StageClock clock(run.verdict, "compile");
@@ -440,36 +472,45 @@ struct Verifier::Impl {
     }
     const std::string missing = missing_kernel(run, compiled);
     if (missing.empty()) return std::nullopt;
-    if (broken) return Conclusion{Reason::kCompileFailed, "outside of the interpreter the answer fails before `" + missing + "` is launched: " + stopped};
-    return Conclusion{Reason::kCompileUndecided, "`" + missing + "` was not reached" + (stopped.empty() ? "" : ": " + stopped)};
+    if (broken)
+      return Conclusion{Reason::kCompileFailed,
+                        "outside of the interpreter the answer fails before `" + missing + "` is launched: " + stopped};
+    return Conclusion{Reason::kCompileUndecided,
+                      "`" + missing + "` was not reached" + (stopped.empty() ? "" : ": " + stopped)};
   }
 
-  CandidateClient::Result<CompileResult> compile_once(Run& run, const ShapesOnly& shapes, const ModelSetup* setup, Clock::time_point deadline) {
+  CandidateClient::Result<CompileResult> compile_once(Run& run, const ShapesOnly& shapes, const ModelSetup* setup,
+                                                      Clock::time_point deadline) {
     CandidateClient compiler(server, JobMode::kCompile, run.spec);
     auto loaded = compiler.load(deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&loaded)) return std::move(*failure);
-    auto constructed = setup != nullptr ? compiler.construct(*setup, deadline) : compiler.construct_shapes(shapes, false, deadline);
+    auto constructed =
+        setup != nullptr ? compiler.construct(*setup, deadline) : compiler.construct_shapes(shapes, false, deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&constructed)) return std::move(*failure);
     return compiler.compile(shapes.inputs, setup == nullptr, deadline);
   }
 
   /// Takes over what compiled; a kernel that does not compile concludes. `broken`: the host code itself is wrong.
-  std::optional<Conclusion> take_compiled(Run& run, const CompileResult& result, std::vector<std::string>& compiled, std::string& stopped, bool& broken) {
+  std::optional<Conclusion> take_compiled(Run& run, const CompileResult& result, std::vector<std::string>& compiled,
+                                          std::string& stopped, bool& broken) {
     for (const CompiledSpecialisation& kernel : result.kernels) {
       if (!kernel.problem.empty()) {
         const Reason reason = kernel.problem == "target-limits" ? Reason::kTargetLimits : Reason::kCompileFailed;
-        return Conclusion{reason, "the launch of `" + kernel.kernel + "` (" + kernel.resources.target + "): " + kernel.message};
+        return Conclusion{reason,
+                          "the launch of `" + kernel.kernel + "` (" + kernel.resources.target + "): " + kernel.message};
       }
       compiled.push_back(kernel.kernel);
       for (Launch& launch : run.verdict.launches) {
-        if (launch.kernel == kernel.kernel && (!launch.compiled || launch.compiled->shared_bytes < kernel.resources.shared_bytes)) {
+        if (launch.kernel == kernel.kernel &&
+            (!launch.compiled || launch.compiled->shared_bytes < kernel.resources.shared_bytes)) {
           launch.compiled = kernel.resources;
         }
       }
     }
     if (!result.error.empty()) {
       stopped = place(result.line) + result.error;
-      broken = result.exception == "NameError" || result.exception == "ImportError" || result.exception == "ModuleNotFoundError";
+      broken = result.exception == "NameError" || result.exception == "ImportError" ||
+               result.exception == "ModuleNotFoundError";
     }
     return std::nullopt;
   }
@@ -488,7 +529,8 @@ struct Verifier::Impl {
     check(std::holds_alternative<syntax::Module>(parsed), "a source that passed the rules parses");
     const auto& module = std::get<syntax::Module>(parsed);
     const auto deadline = after(options.budgets.authorship);
-    const std::string variant = oracle->variant("scaled") != nullptr && run.main_variant == "scaled" ? "scaled" : run.main_variant;
+    const std::string variant =
+        oracle->variant("scaled") != nullptr && run.main_variant == "scaled" ? "scaled" : run.main_variant;
     for (const syntax::Poison poison : {syntax::Poison::kNumber, syntax::Poison::kZero}) {
       const std::string poisoned = syntax::poison_stores(module, poison);
       check(poisoned != run.spec.source, "a kernel that stores can be poisoned");
@@ -500,10 +542,12 @@ struct Verifier::Impl {
       }
     }
     run.verdict.authorship.kernel_knockout = "survived";
-    return Conclusion{Reason::kKernelKnockout, "trial " + std::to_string(run.verdict.trials.size()) + " passed again with every stored value replaced by a constant"};
+    return Conclusion{Reason::kKernelKnockout, "trial " + std::to_string(run.verdict.trials.size()) +
+                                                   " passed again with every stored value replaced by a constant"};
   }
 
-  std::optional<Conclusion> survives(Run& run, const std::string& variant, const std::string& source, Clock::time_point deadline, bool& survived) {
+  std::optional<Conclusion> survives(Run& run, const std::string& variant, const std::string& source,
+                                     Clock::time_point deadline, bool& survived) {
     survived = false;
     ModelSetup setup;
     if (auto ended = init(run, variant, setup)) return ended;
@@ -523,7 +567,8 @@ struct Verifier::Impl {
     if (auto* failure = std::get_if<CandidateFailure>(&ran)) return lost_or_nothing(*failure);
     const auto& result = std::get<RunResult>(ran);
     Comparison comparison;
-    if (auto problem = oracle->compare(0, std::get<std::vector<Tolerance>>(bounds), result.outputs, result.inputs_after, result.memory, comparison)) {
+    if (auto problem = oracle->compare(0, std::get<std::vector<Tolerance>>(bounds), result.outputs, result.inputs_after,
+                                       result.memory, comparison)) {
       return from(*problem);
     }
     survived = matches(comparison);
@@ -547,7 +592,8 @@ struct Verifier::Impl {
     }
     const Variant* original = oracle->variant("original");
     const Variant* scaled = oracle->variant("scaled");
-    const bool original_fits = original != nullptr && original->elements > 0 && original->elements <= options.max_elements;
+    const bool original_fits =
+        original != nullptr && original->elements > 0 && original->elements <= options.max_elements;
     if (original_fits) {
       run.main_variant = "original";
     } else if (scaled != nullptr) {
@@ -562,23 +608,30 @@ struct Verifier::Impl {
         if (auto ended = init(run, "original", setup)) return *ended;
         if (auto problem = oracle->trial("original", 0, "plain", run.seeds.next(), trial)) return from(*problem);
       }
-      return {Reason::kTaskTooLarge, "the task has " + std::to_string(original != nullptr ? original->elements : 0) + " elements and no smaller sizes work"};
+      return {Reason::kTaskTooLarge, "the task has " + std::to_string(original != nullptr ? original->elements : 0) +
+                                         " elements and no smaller sizes work"};
     }
     run.verdict.grade = Grade::kCpu;
-    if (auto ended = run_trials(run, run.main_variant, run.spec.source, std::clamp(options.trials, 1, kMaxTrials), true)) return *ended;
+    if (auto ended =
+            run_trials(run, run.main_variant, run.spec.source, std::clamp(options.trials, 1, kMaxTrials), true))
+      return *ended;
     if (run.failure) return judge_failure(run, original, scaled);
     run.verdict.tests_pass = true;
-    if (run.verdict.launches.empty()) return authorship_failure.value_or(Conclusion{Reason::kNoLaunch, "no trial had a launch"});
+    if (run.verdict.launches.empty())
+      return authorship_failure.value_or(Conclusion{Reason::kNoLaunch, "no trial had a launch"});
     if (authorship_failure) return *authorship_failure;
     if (run.main_variant == "original" && scaled != nullptr && original_fits) {
       if (auto ended = run_trials(run, "scaled", run.spec.source, 2, false)) return *ended;
-      if (run.failure) return {Reason::kShapeSpecialised, "right at the task's own sizes; at other sizes, " + run.failure->message};
+      if (run.failure)
+        return {Reason::kShapeSpecialised, "right at the task's own sizes; at other sizes, " + run.failure->message};
     }
     for (const Variant& variant : oracle->variants()) {
       if (!variant.name.starts_with("stretched")) continue;
       if (auto ended = run_trials(run, variant.name, run.spec.source, 1, false)) {
         // Too slow, or beyond the interpreter, at this size alone: the other sizes have been judged.
-        if (ended->reason != Reason::kInterpreterTimeout && ended->reason != Reason::kTaskDegenerate && ended->reason != Reason::kTaskTooLarge) return *ended;
+        if (ended->reason != Reason::kInterpreterTimeout && ended->reason != Reason::kTaskDegenerate &&
+            ended->reason != Reason::kTaskTooLarge)
+          return *ended;
         run.verdict.notes.push_back("Not judged at sizes with one long side: " + ended->message);
         continue;
       }
@@ -593,14 +646,17 @@ struct Verifier::Impl {
     if (authorship_failure) return *authorship_failure;
     if (auto ended = compile(run)) return *ended;
     if (auto ended = knock_out(run)) return *ended;
-    return {Reason::kAllEvidence, std::to_string(run.verdict.trials.size()) + " trials passed, " + std::to_string(run.verdict.launches.size()) +
-                                      (run.verdict.launches.size() == 1 ? " kernel compiles" : " kernels compile") + " for sm_" + std::to_string(options.capability) + ", and they made the outputs"};
+    return {Reason::kAllEvidence, std::to_string(run.verdict.trials.size()) + " trials passed, " +
+                                      std::to_string(run.verdict.launches.size()) +
+                                      (run.verdict.launches.size() == 1 ? " kernel compiles" : " kernels compile") +
+                                      " for sm_" + std::to_string(options.capability) + ", and they made the outputs"};
   }
 
   /// A trial failed: the answer's fault, unless its weights were never matched or it is written for other sizes.
   Conclusion judge_failure(Run& run, const Variant* original, const Variant* scaled) {
     Conclusion failure = *run.failure;
-    if (!run.unmatched.empty() && info(failure.reason).stage == Stage::kCompare && failure.reason != Reason::kWrongShape) {
+    if (!run.unmatched.empty() && info(failure.reason).stage == Stage::kCompare &&
+        failure.reason != Reason::kWrongShape) {
       return {Reason::kWeightsUnmatched, "no counterpart for " + joined(run.unmatched) + "; " + failure.message};
     }
     if (run.main_variant != "scaled" || scaled == nullptr) return failure;
@@ -608,7 +664,8 @@ struct Verifier::Impl {
       if (auto ended = run_trials(run, "original", run.spec.source, 1, false)) {
         return ended->reason == Reason::kInterpreterTimeout ? unknown_at_original(run, *scaled, failure) : *ended;
       }
-      if (!run.failure) return {Reason::kShapeSpecialised, "right at the task's own sizes; at scaled ones, " + failure.message};
+      if (!run.failure)
+        return {Reason::kShapeSpecialised, "right at the task's own sizes; at scaled ones, " + failure.message};
       return *run.failure;
     }
     return unknown_at_original(run, *scaled, failure);
@@ -616,7 +673,8 @@ struct Verifier::Impl {
 
   static Conclusion unknown_at_original(const Run& run, const Variant& scaled, const Conclusion& failure) {
     if (names_a_size(run.spec.source, scaled.sizes)) {
-      return {Reason::kShapeSpecialised, "the code names sizes of the task, which is too large to run here; at scaled sizes, " + failure.message};
+      return {Reason::kShapeSpecialised,
+              "the code names sizes of the task, which is too large to run here; at scaled sizes, " + failure.message};
     }
     return failure;
   }
@@ -628,7 +686,8 @@ struct Verifier::Impl {
     verdict.environment["program"] = AUTOTRITON_VERSION;
     if (request.task->kind == tasks::TaskKind::kScript) {
       verdict.candidate_sha256 = sha256_hex(request.text);
-      verdict.conclude(Reason::kTaskUnsupported, "script tasks (TritonBench) are judged by their own test code, which this build does not run");
+      verdict.conclude(Reason::kTaskUnsupported,
+                       "script tasks (TritonBench) are judged by their own test code, which this build does not run");
       return verdict;
     }
     StaticResult source = judge_source(request, options.skip_rules, verdict);
@@ -651,7 +710,8 @@ struct Verifier::Impl {
     verdict.environment["seed"] = std::to_string(run.seeds.start());
     const Conclusion conclusion = judge(run);
     verdict.conclude(conclusion.reason, conclusion.message);
-    if (info(conclusion.reason).stage == Stage::kAuthorship && conclusion.reason != Reason::kAllEvidence) verdict.is_triton = false;
+    if (info(conclusion.reason).stage == Stage::kAuthorship && conclusion.reason != Reason::kAllEvidence)
+      verdict.is_triton = false;
     return verdict;
   }
 
@@ -668,15 +728,22 @@ struct Verifier::Impl {
     write_file_atomically(folder / (request.raw_answer ? "answer.md" : "candidate.py"), request.text);
     write_file_atomically(folder / "verdict.json", to_json(verdict) + "\n");
     const auto seed = verdict.environment.find("seed");
-    std::string command = "autotriton verify --problem problem.py " + std::string(request.raw_answer ? "--answer answer.md" : "--candidate candidate.py") +
-                          " --trials " + std::to_string(options.trials) + " --target sm_" + std::to_string(options.capability);
+    std::string command = "autotriton verify --problem problem.py " +
+                          std::string(request.raw_answer ? "--answer answer.md" : "--candidate candidate.py") +
+                          " --trials " + std::to_string(options.trials) + " --target sm_" +
+                          std::to_string(options.capability);
     if (seed != verdict.environment.end()) command += " --seed " + seed->second;
-    if (options.shapes != Shapes::kBoth) command += options.shapes == Shapes::kScaled ? " --shapes scaled" : " --shapes original";
-    write_file_atomically(folder / "replay.sh", "#!/bin/sh\n# Judges this case again with the same inputs.\ncd \"$(dirname \"$0\")\" && exec " + command + "\n");
+    if (options.shapes != Shapes::kBoth)
+      command += options.shapes == Shapes::kScaled ? " --shapes scaled" : " --shapes original";
+    write_file_atomically(
+        folder / "replay.sh",
+        "#!/bin/sh\n# Judges this case again with the same inputs.\ncd \"$(dirname \"$0\")\" && exec " + command +
+            "\n");
   }
 };
 
-Verifier::Verifier(execution::ForkServer& server, VerifyOptions options) : impl_(std::make_unique<Impl>(server, std::move(options))) {}
+Verifier::Verifier(execution::ForkServer& server, VerifyOptions options)
+    : impl_(std::make_unique<Impl>(server, std::move(options))) {}
 Verifier::Verifier(Verifier&&) noexcept = default;
 Verifier::~Verifier() = default;
 

@@ -37,12 +37,12 @@ struct VerifyOptions {
   std::optional<std::uint64_t> seed;  ///< For replay; else from the system's random source, anew for each answer.
   int trials = 5;
   Shapes shapes = Shapes::kBoth;
-  int capability = 90;                ///< Of the GPU that is compiled for: 80, 90 …
+  int capability = 90;  ///< Of the GPU that is compiled for: 80, 90 …
   Budgets budgets;
   bool require_sandbox = false;
-  bool skip_rules = false;            ///< Only for testing the sandbox: hostile code then reaches it.
-  std::filesystem::path keep;         ///< Where what a replay needs is written; empty for nowhere.
-  std::int64_t max_elements = 60'000; ///< Inputs, outputs and weights that the interpreter is asked to handle.
+  bool skip_rules = false;             ///< Only for testing the sandbox: hostile code then reaches it.
+  std::filesystem::path keep;          ///< Where what a replay needs is written; empty for nowhere.
+  std::int64_t max_elements = 60'000;  ///< Inputs, outputs and weights that the interpreter is asked to handle.
 };
 
 struct VerifyRequest {
@@ -70,12 +70,14 @@ class Verifier {
 
 /// What the static half hands on.
 struct StaticResult {
-  bool passed = false;                    ///< False: `verdict` is concluded.
+  bool passed = false;  ///< False: `verdict` is concluded.
   std::string code;
-  std::vector<std::size_t> answer_lines;  ///< For each line of `code`, its line in a raw answer; empty for plain source.
+  std::vector<std::size_t>
+      answer_lines;  ///< For each line of `code`, its line in a raw answer; empty for plain source.
 };
 
-/// Extraction, parsing and rules; starts no process. Fills `verdict`'s findings, and concludes it where the answer is refused.
+/// Extraction, parsing and rules; starts no process. Fills `verdict`'s findings, and concludes it where the answer is
+/// refused.
 StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict);
 
 /// "line 12", with the answer's own line where code was taken out of a reply: "line 12 (line 40 of the reply)".
