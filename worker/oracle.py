@@ -136,13 +136,14 @@ class Oracle:
     def trial(self, request: Record, memory: int) -> Record:
         task, variant, kind, seed = self._task(), request["variant"], request["inputs"], int(request["seed"])
         plain = self._guarded(lambda: task.inputs(variant, seed), "get_inputs")
-        trial = self._run(variant, plain, seed)
+        run_seed = int(request["run_seed"])  # The answer is told this one, since both may draw random numbers; never `seed`.
+        trial = self._run(variant, plain, seed, run_seed)
         used = "plain"
         if kind != "plain":
             try:
                 with torch.no_grad():
                     changed = input_variants.apply(kind, plain)
-                varied = self._run(variant, changed, seed)
+                varied = self._run(variant, changed, seed, run_seed)
             except Unusable:
                 varied = None
             if varied is not None and self._as_finite(varied, trial) and not self._same_inputs(plain, changed):
@@ -230,7 +231,7 @@ class Oracle:
             raise Unusable("reference-failed", f"{what} of the problem raised {type(error).__name__}: {error}", traceback_tail(error)) from error
         return result
 
-    def _run(self, variant: str, inputs: list[Any], seed: int) -> Trial:
+    def _run(self, variant: str, inputs: list[Any], input_seed: int, seed: int) -> Trial:
         task = self._task()
         native, after = self._guarded(lambda: task.run(variant, inputs, None, seed), "the reference")
         if variant not in self.steady and not equal(native, self._guarded(lambda: task.run(variant, inputs, None, seed + 1), "the reference")[0]):
@@ -239,7 +240,7 @@ class Oracle:
                 model = task.model(variant)
                 if model is not None:
                     model.eval()
-                return self._run(variant, inputs, seed)
+                return self._run(variant, inputs, input_seed, seed)
             raise Unusable("task-degenerate", "the reference gives other values each time it runs, so nothing can be compared")
         self.steady.add(variant)
         try:
@@ -255,7 +256,7 @@ class Oracle:
                 jitter = task.run_changed(variant, inputs, jittered, seed)
         except Exception:  # noqa: BLE001
             rounded = jitter = None
-        return Trial(variant, inputs, after, native, exact, rounded, jitter, seed, aliases(native, after))
+        return Trial(variant, inputs, after, native, exact, rounded, jitter, input_seed, seed, aliases(native, after))
 
     def _as_finite(self, varied: Trial, plain: Trial) -> bool:
         """A variant that drives the reference out of its domain (NaN, Inf) is not a fair input."""
@@ -350,7 +351,7 @@ def main(arguments: list[str]) -> int:
             memory = os.memfd_create("oracle")
             oracle.init({"variant": variant["name"], "seed": 1, "weight_seed": 2}, memory)
             for index, kind in enumerate(["plain", *input_variants.VARIANTS]):
-                record = oracle.trial({"variant": variant["name"], "inputs": kind, "seed": 3, "index": index}, memory)
+                record = oracle.trial({"variant": variant["name"], "inputs": kind, "seed": 3, "run_seed": 4, "index": index}, memory)
                 print(json.dumps(_plain({key: record[key] for key in ("inputs", "shapes", "leaves")})))
     except Unusable as error:
         print(f"{error.reason}: {error.message}\n{error.detail}")

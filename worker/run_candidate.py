@@ -111,7 +111,7 @@ class Candidate:
         with self.phase("construct"):
             if self.kind == "function":
                 return None
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             made = getattr(self.module, self.entry)(*arguments)
             if not callable(made):
                 raise TypeError(f"`{self.entry}(...)` cannot be called")
@@ -221,7 +221,7 @@ class Session:
         choice = interpreter_mends.AutotuneChoice
         choice.index, choice.used = int(request["config"]), []
         observer.begin(inputs, state_tensors([self.model, candidate.callable, vars(self._module())]))
-        torch.manual_seed(int(request["seed"]))
+        torch.default_generator.manual_seed(int(request["seed"]))
         with candidate.phase("run"):
             try:
                 outputs = plain_structure(candidate.callable(*inputs))

@@ -26,7 +26,8 @@ class Trial:
     exact: Any
     rounded: Any
     jitter: Any
-    seed: int
+    seed: int      # Of the inputs.
+    run_seed: int  # Of random numbers that the reference and the answer draw.
     aliases: list[int]  # Inputs whose memory an output of the reference shares.
 
     def leaves(self) -> list[compare.Leaf]:
@@ -36,7 +37,7 @@ class Trial:
 def constants(trial: Trial, task: ReferenceTask, guarded: Guard) -> Any:
     """One number a leaf: its mean over another draw of the inputs, so that a scalar output is no constant by itself."""
     others = guarded(lambda: task.inputs(trial.variant, trial.seed ^ 0x5DEECE66D), "get_inputs")
-    outputs = guarded(lambda: task.run(trial.variant, others, None, trial.seed), "the reference")[0]
+    outputs = guarded(lambda: task.run(trial.variant, others, None, trial.run_seed), "the reference")[0]
     if compare.same_structure(trial.native, outputs):
         return None
     means = iter([t.double().mean().item() if t.numel() and not t.is_complex() else 0.0 for t in tensors_in(outputs)])
@@ -58,7 +59,7 @@ def stand_in(subject: str, trial: Trial, task: ReferenceTask, guarded: Guard) ->
         others = guarded(lambda: task.inputs(trial.variant, trial.seed ^ 0x5DEECE66D), "get_inputs")
         if not any(True for _ in tensors_in(others)):
             return None
-        return guarded(lambda: task.run(trial.variant, others, None, trial.seed), "the reference")[0]
+        return guarded(lambda: task.run(trial.variant, others, None, trial.run_seed), "the reference")[0]
     if subject == "other-weights":
         model = task.model(trial.variant)
         if model is None or not any(t.is_floating_point() for _, t in state_of(model)):
@@ -71,7 +72,7 @@ def stand_in(subject: str, trial: Trial, task: ReferenceTask, guarded: Guard) ->
                     noise = torch.rand(tensor.shape, generator=generator).to(tensor.dtype)
                     tensor.mul_(0.5 + noise)
         try:
-            return guarded(lambda: task.run(trial.variant, trial.inputs, None, trial.seed), "the reference")[0]
+            return guarded(lambda: task.run(trial.variant, trial.inputs, None, trial.run_seed), "the reference")[0]
         finally:
             with torch.no_grad():
                 for tensor, value in kept:

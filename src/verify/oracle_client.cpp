@@ -176,11 +176,15 @@ std::optional<OracleProblem> OracleClient::init(const std::string& variant, std:
 }
 
 std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int index, const std::string& inputs,
-                                                 std::uint64_t seed, TrialSetup& setup) {
+                                                 TrialSeeds seeds, TrialSetup& setup) {
   setup = {};
   setup.arguments.memory = execution::make_memory_file("inputs", 0);
-  const Json request = {
-      {"type", "trial"}, {"variant", variant}, {"index", index}, {"inputs", inputs}, {"seed", std::to_string(seed)}};
+  const Json request = {{"type", "trial"},
+                        {"variant", variant},
+                        {"index", index},
+                        {"inputs", inputs},
+                        {"seed", std::to_string(seeds.inputs)},
+                        {"run_seed", std::to_string(seeds.run)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {setup.arguments.memory.get()}, "trial", reply)) return problem;
   execution::seal_memory_file(setup.arguments.memory);

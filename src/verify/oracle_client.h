@@ -38,6 +38,12 @@ struct ModelSetup {
   bool evaluation = false;
 };
 
+/// `run` is for random numbers that reference and answer draw alike, so the answer is told it; `inputs` stays secret.
+struct TrialSeeds {
+  std::uint64_t inputs = 0;
+  std::uint64_t run = 0;
+};
+
 struct TrialSetup {
   Payload arguments;
   std::string inputs;  ///< The distribution that was used in the end.
@@ -71,8 +77,8 @@ class OracleClient {
 
   std::optional<OracleProblem> init(const std::string& variant, std::uint64_t seed, std::uint64_t weight_seed,
                                     ModelSetup& setup);
-  std::optional<OracleProblem> trial(const std::string& variant, int index, const std::string& inputs,
-                                     std::uint64_t seed, TrialSetup& setup);
+  std::optional<OracleProblem> trial(const std::string& variant, int index, const std::string& inputs, TrialSeeds seeds,
+                                     TrialSetup& setup);
   std::optional<OracleProblem> shapes(const std::string& variant, ShapesOnly& shapes);
 
   /// Compares outputs (their JSON description and memory file) with trial `index`.

@@ -31,22 +31,20 @@ struct Conclusion {
   std::string message;
 };
 
-/// One after the other, never the same: splitmix64 (Steele, Lea, Flood 2014) from a secret or given start.
+/// Seeds drawn from a secret or given start by hashing, so that one that an answer sees tells nothing of the others.
 class Seeds {
  public:
-  explicit Seeds(std::uint64_t start) : start_(start), state_(start) {}
+  explicit Seeds(std::uint64_t start) : start_(start) {}
   std::uint64_t start() const { return start_; }
-  /// 62 bits, so that every reader takes it as a signed number.
+  /// 60 bits, so that every reader takes it as a signed number.
   std::uint64_t next() {
-    std::uint64_t mixed = (state_ += 0x9E3779B97F4A7C15ULL);
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBULL;
-    return (mixed ^ (mixed >> 31)) >> 2;
+    const std::string digest = sha256_hex(std::to_string(start_) + "/" + std::to_string(drawn_++));
+    return std::stoull(digest.substr(0, 15), nullptr, 16);
   }
 
  private:
   std::uint64_t start_;
-  std::uint64_t state_;
+  std::uint64_t drawn_ = 0;
 };
 
 std::uint64_t secret_seed() {
@@ -181,6 +179,11 @@ struct Verifier::Impl {
     bool unmatched_constant = false;
   };
 
+  static TrialSeeds draw(Run& run) {
+    const std::uint64_t inputs = run.seeds.next();
+    return {.inputs = inputs, .run = run.seeds.next()};
+  }
+
   static Conclusion from(const OracleProblem& problem) { return {problem.reason, problem.message}; }
   Conclusion from(const CandidateFailure& failure) const { return {failure.reason, at_line(failure)}; }
   std::string at_line(const CandidateFailure& failure) const { return place(failure.line) + failure.message; }
@@ -288,12 +291,12 @@ struct Verifier::Impl {
     int judged = 0;
     for (int index = 0; index < count; ++index) {
       TrialSetup trial;
-      const std::uint64_t seed = run.seeds.next();
+      const TrialSeeds seeds = draw(run);
       std::vector<Tolerance> bounds;
       {
         StageClock clock(run.verdict, "oracle");
         const char* distribution = kDistributions[static_cast<std::size_t>(index) % kDistributions.size()];
-        if (auto problem = oracle->trial(variant, index, distribution, seed, trial)) return from(*problem);
+        if (auto problem = oracle->trial(variant, index, distribution, seeds, trial)) return from(*problem);
         auto found = tolerances(trial);
         if (auto* conclusion = std::get_if<Conclusion>(&found)) {
           if (trial.inputs == "plain") return *conclusion;
@@ -312,7 +315,7 @@ struct Verifier::Impl {
           }
         }
       }
-      if (auto ended = run_trial(run, *candidate, variant, index, trial, bounds, seed, deadline, count)) return ended;
+      if (auto ended = run_trial(run, *candidate, variant, index, trial, bounds, seeds, deadline, count)) return ended;
       if (run.failure) break;
     }
     if (!all_stand_ins_judged && !run.failure) {
@@ -344,16 +347,16 @@ struct Verifier::Impl {
   }
 
   std::optional<Conclusion> run_trial(Run& run, CandidateClient& candidate, const std::string& variant, int index,
-                                      const TrialSetup& setup, const std::vector<Tolerance>& bounds, std::uint64_t seed,
-                                      Clock::time_point deadline, int& count) {
+                                      const TrialSetup& setup, const std::vector<Tolerance>& bounds,
+                                      const TrialSeeds& seeds, Clock::time_point deadline, int& count) {
     Trial trial;
     trial.inputs = setup.shapes;
     trial.scaled = variant != "original";
-    trial.seed = seed;
+    trial.seed = seeds.inputs;
     std::optional<RunResult> result;
     {
       StageClock clock(run.verdict, "run");
-      auto ran = candidate.run(setup.arguments, index, seed, deadline);
+      auto ran = candidate.run(setup.arguments, index, seeds.run, deadline);
       if (auto* failure = std::get_if<CandidateFailure>(&ran)) {
         Conclusion conclusion = from(*failure);
         conclusion.message = "trial " + std::to_string(run.verdict.trials.size() + 1) + ", " + conclusion.message;
@@ -460,7 +463,7 @@ struct Verifier::Impl {
     ModelSetup setup;
     if (auto ended = init(run, run.main_variant, setup)) return ended;
     TrialSetup trial;
-    if (auto problem = oracle->trial(run.main_variant, 0, "plain", run.seeds.next(), trial)) return from(*problem);
+    if (auto problem = oracle->trial(run.main_variant, 0, "plain", draw(run), trial)) return from(*problem);
     ShapesOnly real{.known = true, .arguments = setup.arguments, .inputs = trial.arguments.json};
     auto result = compile_once(run, real, &setup, deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&result)) {
@@ -559,11 +562,11 @@ struct Verifier::Impl {
     auto constructed = candidate.construct(setup, deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&constructed)) return lost_or_nothing(*failure);
     TrialSetup trial;
-    const std::uint64_t seed = run.seeds.next();
-    if (auto problem = oracle->trial(variant, 0, "plain", seed, trial)) return from(*problem);
+    const TrialSeeds seeds = draw(run);
+    if (auto problem = oracle->trial(variant, 0, "plain", seeds, trial)) return from(*problem);
     auto bounds = tolerances(trial);
     if (auto* conclusion = std::get_if<Conclusion>(&bounds)) return *conclusion;
-    auto ran = candidate.run(trial.arguments, 0, seed, deadline);
+    auto ran = candidate.run(trial.arguments, 0, seeds.run, deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&ran)) return lost_or_nothing(*failure);
     const auto& result = std::get<RunResult>(ran);
     Comparison comparison;
@@ -606,7 +609,7 @@ struct Verifier::Impl {
         ModelSetup setup;
         TrialSetup trial;
         if (auto ended = init(run, "original", setup)) return *ended;
-        if (auto problem = oracle->trial("original", 0, "plain", run.seeds.next(), trial)) return from(*problem);
+        if (auto problem = oracle->trial("original", 0, "plain", draw(run), trial)) return from(*problem);
       }
       return {Reason::kTaskTooLarge, "the task has " + std::to_string(original != nullptr ? original->elements : 0) +
                                          " elements and no smaller sizes work"};
