@@ -5,15 +5,18 @@ One zygote imports torch and forks three servers: `oracle` (torch only), `interp
 takes jobs from its own socket; a job is a channel, a status socket and a pipe for its output. A server never compiles
 or imports anything of a job: it forks, and the child does.
 
-A job's life:  server ─fork─► keeper (enters namespaces, reports the job's pidfd, waits) ─fork─► the job itself
+A job's life:  the server forks it into namespaces of its own, hands the front its pidfd, and reports its end.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
+import dataclasses
 import gc
 import os
+import selectors
 import signal
 import socket
 import sys
@@ -36,6 +39,8 @@ class Limits(ctypes.Structure):
         ("cpu_seconds", ctypes.c_uint64),
         ("processes", ctypes.c_uint32),
         ("open_files", ctypes.c_uint32),
+        ("user_id", ctypes.c_uint32),
+        ("group_id", ctypes.c_uint32),
         ("allow_exec", ctypes.c_uint32),
     ]
 
@@ -86,64 +91,82 @@ class Server:
                 warm_up.compile_once()
 
     def serve(self) -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Keepers are reaped by the kernel; the front hears from them directly.
         self.warm()
         gc.collect()
         gc.freeze()
         self.jobs.send({"type": "ready", "mode": self.mode, "torch": torch.__version__, "pid": os.getpid()})
+        waiting = selectors.DefaultSelector()
+        waiting.register(self.jobs.fileno(), selectors.EVENT_READ)
         while True:
-            try:
-                job, descriptors = self.jobs.receive()
-            except PeerClosed:
-                return
-            threads = thread_count()
-            if threads != 1:
-                raise RuntimeError(f"the {self.mode} server has {threads} threads; a fork would hang")
-            if os.fork() == 0:
-                keep(self.mode, job, descriptors, self.confine)
-            for descriptor in descriptors:
-                os.close(descriptor)
+            for key, _ in waiting.select():
+                running = key.data
+                if running is not None:
+                    waiting.unregister(running.pidfd)
+                    running.report_end()
+                    continue
+                try:
+                    job, descriptors = self.jobs.receive()
+                except PeerClosed:
+                    return
+                started = self.start(job, descriptors)
+                waiting.register(started.pidfd, selectors.EVENT_READ, started)
 
-
-def keep(mode: str, job: Record, descriptors: list[int], confine: Any) -> NoReturn:
-    """The keeper: makes the namespaces, starts the job in them, reports how it began and how it ended."""
-    channel, status, output = descriptors
-    code = 1
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        limits = Limits(**job["limits"])
-        report = Report()
-        confine.autotriton_confine_namespaces(ctypes.byref(limits), ctypes.byref(report))
-        go_read, go_write = os.pipe()
-        pid = os.fork()
+    def start(self, job: Record, descriptors: list[int]) -> Running:
+        """Forks the job into namespaces of its own and tells the front how to reach it."""
+        threads = thread_count()
+        if threads != 1:
+            raise RuntimeError(f"the {self.mode} server has {threads} threads; a fork would hang")
+        channel, status, output = descriptors
+        limits = Limits(**job["limits"], user_id=os.geteuid(), group_id=os.getegid())
+        report, pidfd = Report(), ctypes.c_int(-1)
+        python = ctypes.pythonapi
+        python.PyOS_BeforeFork()
+        pid = self.confine.autotriton_confined_fork(ctypes.byref(report), ctypes.byref(pidfd))
         if pid == 0:
-            os.close(go_write)
-            start_job(mode, job, channel, output, go_read, limits, report, confine)
-        os.close(go_read)
+            python.PyOS_AfterFork_Child()
+            start_job(self.mode, job, channel, output, limits, report, self.confine)
+        python.PyOS_AfterFork_Parent()
+        if pid < 0:
+            raise RuntimeError("the system refuses another process")
         os.close(channel)
         os.close(output)
-        status_channel = Channel(socket.socket(fileno=status))
-        pidfd = os.pidfd_open(pid)
-        status_channel.send({"type": "started", "obtained": report.obtained, "missing": report.missing, "message": report.message.decode()}, [pidfd])
-        os.write(go_write, b"g")
-        os.close(go_write)
-        _, wait_status, usage = os.wait4(pid, 0)
-        ended = {"type": "ended", "signal": 0, "code": 0, "max_rss_bytes": usage.ru_maxrss * 1024, "cpu_seconds": usage.ru_utime + usage.ru_stime}
-        if os.WIFSIGNALED(wait_status):
-            ended["signal"] = os.WTERMSIG(wait_status)
-        else:
-            ended["code"] = os.waitstatus_to_exitcode(wait_status)
-        status_channel.send(ended)
-        code = 0
-    finally:
-        os._exit(code)
+        running = Running(pid, pidfd.value, Channel(socket.socket(fileno=status)))
+        running.tell({"type": "started"}, [pidfd.value])
+        return running
 
 
-def start_job(mode: str, job: Record, channel: int, output: int, go: int, limits: Limits, report: Report, confine: Any) -> NoReturn:
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """A job that was started: reaped here when it ends, and reported to the front."""
+
+    pid: int
+    pidfd: int
+    status: Channel
+
+    def tell(self, record: Record, descriptors: list[int] | None = None) -> None:
+        with contextlib.suppress(OSError):  # The front may have lost interest.
+            self.status.send(record, descriptors)
+
+    def report_end(self) -> None:
+        _, wait_status, usage = os.wait4(self.pid, 0)
+        signalled = os.WIFSIGNALED(wait_status)
+        self.tell(
+            {
+                "type": "ended",
+                "signal": os.WTERMSIG(wait_status) if signalled else 0,
+                "code": 0 if signalled else os.waitstatus_to_exitcode(wait_status),
+                "max_rss_bytes": usage.ru_maxrss * 1024,
+                "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            }
+        )
+        os.close(self.pidfd)
+        self.status.close()
+
+
+def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits, report: Report, confine: Any) -> NoReturn:
     """The job: closes what is not its own, gives up what it does not need, and serves the front."""
     code = WORKER_FAULT
     try:
-        os.read(go, 1)
         os.dup2(output, 1)
         os.dup2(output, 2)
         null = os.open("/dev/null", os.O_RDONLY)
@@ -152,11 +175,11 @@ def start_job(mode: str, job: Record, channel: int, output: int, go: int, limits
         os.closerange(4, 4096)
         connection = socket.socket(fileno=3)
         os.set_inheritable(3, False)
+        confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
         folder = os.path.join("/job" if os.path.isdir("/job") else "/tmp", f"job-{os.getpid()}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.environ.update(HOME=folder, TMPDIR=folder, TRITON_CACHE_DIR=os.path.join(folder, "triton"), TRITON_HOME=folder)
         os.chdir(folder)
-        confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
         gc.enable()
         peer = Channel(connection)
         peer.send({"type": "confined", "obtained": report.obtained, "missing": report.missing, "message": report.message.decode()})
@@ -193,7 +216,7 @@ def main(arguments: list[str]) -> int:
     light_dynamo.install()
     torch.set_num_threads(1)
     torch.empty(8).normal_().sum()  # First-use initialisation happens once, here.
-    confine = ctypes.CDLL(options.confine)
+    confine = ctypes.PyDLL(options.confine)  # Keeps Python's lock: a fork in another thread's favour would be none.
     sockets = {mode: socket.socket(fileno=getattr(options, mode)) for mode in ("oracle", "interpret", "compile")}
     if thread_count() != 1:
         raise RuntimeError("more than one thread before the first fork")

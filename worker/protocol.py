@@ -68,6 +68,9 @@ class Channel:
     def fileno(self) -> int:
         return self._connection.fileno()
 
+    def close(self) -> None:
+        self._connection.close()
+
     def send(self, record: Record, descriptors: list[int] | None = None) -> None:
         data = encode(record)
         fds = descriptors or []

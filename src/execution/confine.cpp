@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -194,30 +195,17 @@ bool filter_system_calls(const AutotritonLimits& limits, bool in_pid_namespace) 
   return all;
 }
 
-}  // namespace
+constexpr std::uint32_t kNamespaces = kConfineUserNamespace | kConfinePidNamespace | kConfineNetworkNamespace |
+                                      kConfineMountNamespace | kConfineIpcNamespace;
 
-extern "C" {
-
-void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonConfineReport* report) {
-  *report = {};
-  const uid_t uid = ::geteuid();
-  const gid_t gid = ::getegid();
-  constexpr std::uint32_t kAll = kConfineUserNamespace | kConfinePidNamespace | kConfineNetworkNamespace |
-                                 kConfineMountNamespace | kConfineIpcNamespace;
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) != 0) {
-    note(report, kAll | kConfinePrivateTmp | kConfinePrivateProc, false, "unshare");
-    return;
-  }
-  if (!map_identity(uid, gid)) {
-    note(report, kConfineUserNamespace, false, "uid_map");
-  } else {
-    note(report, kConfineUserNamespace, true, "");
-  }
-  note(report, kConfinePidNamespace | kConfineNetworkNamespace | kConfineIpcNamespace, true, "");
+/// In new namespaces: says who we are in them, cuts the mounts off and mounts the private folder.
+void enter_own_mounts(const AutotritonLimits& limits, AutotritonConfineReport* report) {
+  // An id that is not mapped reads as the overflow id, which is also what the servers of a root front run as.
+  note(report, kConfineUserNamespace, map_identity(limits.user_id, limits.group_id), "uid_map");
   note(report, kConfineMountNamespace, ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0,
        "make mounts private");
   char options[64];
-  const std::uint64_t bytes = limits->tmp_bytes != 0 ? limits->tmp_bytes : (64u << 20);
+  const std::uint64_t bytes = limits.tmp_bytes != 0 ? limits.tmp_bytes : (64u << 20);
   std::snprintf(options, sizeof options, "size=%llu,nr_inodes=4096,mode=0700", static_cast<unsigned long long>(bytes));
   // /job exists in the servers' own root; elsewhere /tmp is what a job may write to.
   const char* folder = ::access("/job", F_OK) == 0 ? "/job" : "/tmp";
@@ -225,19 +213,39 @@ void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonCon
        "mount private folder");
 }
 
+}  // namespace
+
+extern "C" {
+
+int autotriton_confined_fork(AutotritonConfineReport* report, int* pidfd) {
+  *report = {};
+  *pidfd = -1;
+  constexpr unsigned long kSpaces =
+      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+  long pid = ::syscall(SYS_clone, kSpaces | CLONE_PIDFD | SIGCHLD, nullptr, pidfd, nullptr, 0UL);
+  if (pid >= 0) {
+    note(report, kNamespaces, true, "");
+    return static_cast<int>(pid);
+  }
+  note(report, kNamespaces | kConfinePrivateTmp | kConfinePrivateProc, false, "clone");
+  pid = ::syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, pidfd, nullptr, 0UL);
+  return static_cast<int>(pid);
+}
+
 void autotriton_confine_process(const AutotritonLimits* limits, AutotritonConfineReport* report) {
-  const bool in_pid_namespace = (report->obtained & kConfinePidNamespace) != 0;
+  const bool in_namespaces = (report->obtained & kNamespaces) == kNamespaces;
   ::setsid();  // A process group spans pid namespaces: kill(0, …) would reach the servers.
+  if (in_namespaces) enter_own_mounts(*limits, report);
   const bool limited = set_limits(*limits);  // Reads /proc, so before it is covered.
   note(report, kConfineResourceLimits, limited, "limits");
-  if (in_pid_namespace) {
+  if (in_namespaces) {
     const bool proc = ::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, nullptr) == 0;
     note(report, kConfinePrivateProc, proc, "mount /proc");
   }
   note(report, kConfineNoCapabilities, drop_capabilities(), "drop capabilities");
   note(report, kConfineNoNewPrivileges, ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  note(report, kConfineSystemCalls, filter_system_calls(*limits, in_pid_namespace), "system-call filter");
+  note(report, kConfineSystemCalls, filter_system_calls(*limits, in_namespaces), "system-call filter");
 }
 
 const char* autotriton_confinement_name(std::uint32_t bit) {

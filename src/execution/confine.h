@@ -3,13 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Confinement of one process, in two steps around a fork. This is the C interface that the Python fork server calls
-/// through ctypes (the shared library libautotriton_confine.so); the front uses the same code for the servers
-/// themselves.
+/// Confinement of one process. This is the C interface that the Python fork server calls through ctypes (the shared
+/// library libautotriton_confine.so).
 ///
-///     parent:  autotriton_confine_namespaces(&limits, &report)   // user, pid, network, mount, ipc and uts namespaces
-///     fork
-///     child:   autotriton_confine_process(&limits, &report)      // proc, limits, privileges, system calls
+///     pid = autotriton_confined_fork(&report, &pidfd)     // a fork whose child has namespaces of its own
+///     child:  autotriton_confine_process(&limits, &report)    // mounts, limits, privileges, system calls
 ///
 /// What could not be had is a bit in `missing`, never an error: the caller decides whether that is good enough.
 extern "C" {
@@ -36,6 +34,8 @@ struct AutotritonLimits {
   std::uint64_t cpu_seconds;
   std::uint32_t processes;  ///< Processes and threads, itself included.
   std::uint32_t open_files;
+  std::uint32_t user_id;  ///< Who the process is, to be mapped in its user namespace.
+  std::uint32_t group_id;
   std::uint32_t allow_exec;  ///< 1: may start programs (the compile worker runs ptxas).
 };
 
@@ -45,7 +45,14 @@ struct AutotritonConfineReport {
   char message[256];  ///< First failure, for a person; empty if none.
 };
 
-void autotriton_confine_namespaces(const AutotritonLimits* limits, AutotritonConfineReport* report);
+/// Forks; the child is in user, pid, network, mount, ipc and uts namespaces of its own where that can be had. Returns
+/// the child's id and a descriptor for it in the parent, 0 in the child, -1 on failure. The C library's fork handlers
+/// do not run, so the caller must have one thread; a Python caller runs Python's own (PyOS_BeforeFork and its two
+/// mates).
+int autotriton_confined_fork(AutotritonConfineReport* report, int* pidfd);
+
+/// Gives up, in the child, all that a job does not need: maps its user, mounts a private folder, sets the limits, drops
+/// capabilities, filters system calls.
 void autotriton_confine_process(const AutotritonLimits* limits, AutotritonConfineReport* report);
 
 /// Short name of one bit ("pid namespace"), or nullptr.

@@ -89,7 +89,7 @@ struct Job::Impl {
     }
   }
 
-  /// Reads the keeper's records: `started` brings the pidfd, `ended` the exit.
+  /// Reads the server's records: `started` brings the pidfd, `ended` the exit.
   void drain_status() {
     Frame frame;
     while (!ended && !lost) {

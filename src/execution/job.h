@@ -45,7 +45,7 @@ struct JobEvent {
     kEnded,        ///< The process ended; `end` says how.
     kTimeout,      ///< Nothing by the deadline; the job still runs.
     kMalformed,    ///< It sent something that is not a record.
-    kLost,         ///< Its keeper vanished: our side failed.
+    kLost,         ///< Its server vanished: our side failed.
     kInterrupted,  ///< The descriptor given as interrupt became readable.
   };
   Kind kind = Kind::kLost;

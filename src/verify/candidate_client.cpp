@@ -119,7 +119,7 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
   if (!job_.send(request, descriptors)) {
     JobEvent event = job_.next(Clock::now() + std::chrono::seconds(2));
     if (event.kind == JobEvent::Kind::kLost)
-      return CandidateFailure{Reason::kWorkerLost, "the worker's keeper vanished", 0, {}};
+      return CandidateFailure{Reason::kWorkerLost, "the worker's server vanished", 0, {}};
   }
   std::int64_t done = 0;
   auto last_progress = Clock::time_point{};
@@ -149,7 +149,7 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
         return CandidateFailure{
             Reason::kExitedEarly, "the process ended with exit code " + std::to_string(event.end.code), 0, {}};
       case JobEvent::Kind::kLost:
-        return CandidateFailure{Reason::kWorkerLost, "the worker's keeper vanished", 0, {}};
+        return CandidateFailure{Reason::kWorkerLost, "the worker's server vanished", 0, {}};
       case JobEvent::Kind::kInterrupted:
         return CandidateFailure{Reason::kInternal, "interrupted", 0, {}};
       case JobEvent::Kind::kMalformed:
