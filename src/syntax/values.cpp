@@ -124,6 +124,11 @@ ValueSet Resolver::compute(NodeId expression) {
 
 ValueSet Resolver::compute_name(NodeId identifier) {
   ValueSet result;
+  // The `input` of f(input=x) and of x.input is a label, not a name that is looked up.
+  const Kind around = module_.kind(module_[identifier].parent);
+  if ((around == Kind::kKeywordArgument && module_[identifier].field == Field::kName) ||
+      (around == Kind::kAttribute && module_[identifier].field == Field::kAttribute))
+    return result;
   const auto found = scopes_.lookup(identifier);
   if (!found.empty()) {
     const auto first = static_cast<std::size_t>(found.data() - scopes_.all_bindings().data());
