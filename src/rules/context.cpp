@@ -1,6 +1,7 @@
 #include "rules/context.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace autotriton::rules {
@@ -14,6 +15,18 @@ using syntax::ValueKind;
 namespace {
 
 constexpr int kMaxFindings = 50;
+
+/// Methods that Python, or whoever looks at an object, calls without a call in the source.
+constexpr auto kUnseenMethods = std::to_array<std::string_view>(
+    {"__bool__",     "__contains__", "__copy__",   "__deepcopy__", "__del__",     "__delattr__",      "__dir__",
+     "__eq__",       "__float__",    "__format__", "__get__",      "__getattr__", "__getattribute__", "__getitem__",
+     "__getstate__", "__hash__",     "__index__",  "__int__",      "__iter__",    "__len__",          "__next__",
+     "__repr__",     "__reversed__", "__set__",    "__setattr__",  "__setitem__", "__setstate__",     "__str__"});
+
+bool is_container(std::string_view base) {
+  return base.starts_with("collections.") || base == "builtins.dict" || base == "builtins.list" ||
+         base == "builtins.set" || base == "builtins.tuple" || base == "builtins.frozenset";
+}
 
 }  // namespace
 
@@ -36,6 +49,7 @@ Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, co
       }
     }
   }
+  find_unseen_methods();
   for (const syntax::Reach* region : {&import_time, &construction, &forward}) {
     live.insert(live.end(), region->nodes().begin(), region->nodes().end());
   }
@@ -74,6 +88,30 @@ void Context::find_entry() {
       }
     }
     entry_found = entry_found || (entry.kind == EntryKind::kFunction && entry_node != kNoNode);
+  }
+}
+
+void Context::find_unseen_methods() {
+  std::set<NodeId> classes;
+  for (const syntax::Reach* region : {&import_time, &construction}) {
+    for (const NodeId node : region->nodes()) {
+      if (module.kind(node) != Kind::kCall) continue;
+      for (const Value& callee : resolver.values(module.child(node, syntax::Field::kFunction))) {
+        if (callee.kind == ValueKind::kClass) classes.insert(callee.node);
+      }
+    }
+  }
+  for (const NodeId definition : classes) {
+    // A list or dictionary of the answer's own is read by anyone who meets it.
+    if (std::ranges::any_of(resolver.external_bases(definition), is_container)) {
+      for (const NodeId function : resolver.scopes().methods_of(definition)) {
+        if (module.name_of(module.child(function, syntax::Field::kName)) != "__init__") forward.add(function);
+      }
+    }
+    for (const NodeId function : resolver.special_methods(definition)) {
+      const std::string_view name = module.name_of(module.child(function, syntax::Field::kName));
+      if (std::ranges::find(kUnseenMethods, name) != kUnseenMethods.end()) forward.add(function);
+    }
   }
 }
 

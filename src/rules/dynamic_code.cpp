@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 #include "rules/context.h"
 
@@ -23,21 +24,50 @@ constexpr auto kDynamicCalls = std::to_array<std::string_view>({
     "builtins.delattr",
     "builtins.eval",
     "builtins.exec",
+    "dataclasses.make_dataclass",
     "operator.attrgetter",
     "operator.methodcaller",
+    "timeit.Timer",
+    "timeit.main",
+    "timeit.repeat",
+    "timeit.timeit",
+    "torch.jit.CompilationUnit",
     "torch.utils.cpp_extension.load",
     "torch.utils.cpp_extension.load_inline",
     "types.CodeType",
     "types.FunctionType",
+    "types.LambdaType",
     "types.new_class",
+    "typing.ForwardRef",
+    "typing._eval_type",
+    "typing.evaluate_forward_ref",
     "typing.get_type_hints",
+    "typing_extensions.ForwardRef",
+    "typing_extensions.evaluate_forward_ref",
+    "typing_extensions.get_type_hints",
 });
-constexpr auto kDynamicModules = std::to_array<std::string_view>({"base64.", "binascii.", "bz2.", "codecs.", "ctypes.",
-                                                                  "gzip.", "importlib.", "lzma.", "marshal.", "pickle.",
-                                                                  "runpy.", "zlib.", "imp.", "cffi.", "code.", "ast."});
+/// Modules that run text as code, find names by text, or load either.
+constexpr auto kDynamicModules = std::to_array<std::string_view>({
+    "ast.",    "base64.",  "bdb.",    "binascii.", "bz2.",     "cProfile.", "cffi.",      "code.",
+    "codecs.", "codeop.",  "ctypes.", "doctest.",  "gzip.",    "imp.",      "importlib.", "logging.config.",
+    "lzma.",   "marshal.", "pdb.",    "pickle.",   "pkgutil.", "profile.",  "runpy.",     "torch.utils.benchmark.",
+    "trace.",  "zlib.",
+});
 constexpr auto kDynamicAttributes =
     std::to_array<std::string_view>({"__closure__", "__code__", "__defaults__", "__dict__", "__getattribute__",
-                                     "__import__", "__kwdefaults__", "__reduce__", "__reduce_ex__"});
+                                     "__import__", "__kwdefaults__", "__reduce__", "__reduce_ex__", "_evaluate"});
+
+/// Whether the text of an annotation would do more than name a type if something evaluates it, as custom_op and
+/// singledispatch do.
+bool acts_when_evaluated(std::string_view text) {
+  for (std::size_t at = text.find('('); at != std::string_view::npos; at = text.find('(', at + 1)) {
+    if (at == 0) continue;
+    const char before = text[at - 1];  // `f(…)`, and not the words "rows (all of them)".
+    if (std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' || before == ']' || before == ')')
+      return true;
+  }
+  return text.find(":=") != std::string_view::npos;
+}
 
 /// Whether the name that getattr or setattr takes is written out, so that it resolves like a dot.
 bool is_written_out(Context& context, NodeId name) {
@@ -79,6 +109,12 @@ void check_dynamic_code(Context& context) {
   const syntax::Module& module = context.module;
   for (const NodeId node : context.live) {
     switch (module.kind(node)) {
+      case Kind::kString:
+        if (module.enclosing(node, Kind::kType) != kNoNode && acts_when_evaluated(module.text(node))) {
+          context.report_line(kRule, Level::kReject, node,
+                              "the text of this annotation is code that others may run; name a type");
+        }
+        break;
       case Kind::kExec:
         context.report(kRule, Level::kReject, node, "exec runs text as code; write the code out");
         break;

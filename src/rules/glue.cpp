@@ -58,6 +58,7 @@ Glue Glue::parse(std::string_view toml, std::string_view where) {
   each_name(imports["refused"], [&](const std::string& name) { glue.imports_.emplace(name, Import::kRefused); });
   const toml::table& jit = table_of(file, "jit", where);
   each_name(jit["builtins"], [&](const std::string& name) { glue.jit_builtins_.insert(name); });
+  each_name(jit["members"], [&](const std::string& name) { glue.jit_members_.insert(name); });
   each_name(jit["refused_attributes"], [&](const std::string& name) { glue.jit_refused_attributes_.insert(name); });
   table_of(file, "aten", where);
   return glue;
@@ -76,6 +77,12 @@ std::string_view Glue::function_group(std::string_view name) const {
 std::string_view Glue::method_group(std::string_view name) const {
   const auto found = methods_.find(name);
   return found == methods_.end() ? std::string_view{} : found->second;
+}
+
+bool Glue::is_jit_attribute_refused(std::string_view name) const {
+  if (jit_refused_attributes_.contains(name) || name.ends_with('_')) return true;
+  const std::string_view group = method_group(name);
+  return (group == "compute" || group == "compute_if_tensor" || group == "storage") && !jit_members_.contains(name);
 }
 
 Glue::Import Glue::import_of(std::string_view module_path) const {

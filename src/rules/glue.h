@@ -30,7 +30,8 @@ class Glue {
   Import import_of(std::string_view module_path) const;
 
   bool is_jit_builtin(std::string_view name) const { return jit_builtins_.contains(name); }
-  bool is_jit_attribute_refused(std::string_view name) const { return jit_refused_attributes_.contains(name); }
+  /// Whether no object of a jit body has an attribute of this name: torch's computing methods, and those in place.
+  bool is_jit_attribute_refused(std::string_view name) const;
 
  private:
   struct Hash {
@@ -44,7 +45,7 @@ class Glue {
   Map<std::string> functions_;
   Map<std::string> methods_;
   Map<Import> imports_;
-  Set partial_reductions_, scalar_numpy_, jit_builtins_, jit_refused_attributes_;
+  Set partial_reductions_, scalar_numpy_, jit_builtins_, jit_members_, jit_refused_attributes_;
 };
 
 }  // namespace autotriton::rules

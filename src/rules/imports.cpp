@@ -18,7 +18,21 @@ std::string dotted(const syntax::Module& module, NodeId id) {
   return path;
 }
 
+/// torch.utils._mode_utils: what torch keeps for itself, unless the glue list names it.
+bool is_private(const Context& context, std::string_view path) {
+  if (!path.starts_with("torch.") || !context.glue.function_group(path.substr(6)).empty()) return false;
+  for (std::size_t dot = path.find("._"); dot != std::string_view::npos; dot = path.find("._", dot + 1)) {
+    if (!path.substr(dot + 1).starts_with("__")) return !path.starts_with("torch.nn.");
+  }
+  return false;
+}
+
 void judge(Context& context, NodeId at, const std::string& path) {
+  if (is_private(context, path)) {
+    context.report_line("import-not-allowed", Level::kReject, at,
+                        path + " is a private part of torch; use what torch documents");
+    return;
+  }
   switch (context.glue.import_of(path)) {
     case Glue::Import::kAllowed:
       return;

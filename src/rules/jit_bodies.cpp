@@ -13,6 +13,7 @@ using syntax::Field;
 using syntax::Kind;
 using syntax::kNoNode;
 using syntax::NodeId;
+using syntax::Op;
 using syntax::Value;
 using syntax::ValueKind;
 
@@ -69,6 +70,7 @@ class JitBodies {
     for (const NodeId function : judged) {
       visit(module_.child(function, Field::kBody));
     }
+    for (const syntax::Launch& launch : context_.forward.launches()) check_constants(launch);
     if (!context_.launched.empty()) check_memory();
   }
 
@@ -110,6 +112,9 @@ class JitBodies {
       case Kind::kCall:
         check_call(node);
         break;
+      case Kind::kComparison:
+        if (module_[node].op == Op::kIdentity) check_identity(node);
+        break;
       case Kind::kAttribute:
         if (!check_attribute(node)) return;
         break;
@@ -131,8 +136,35 @@ class JitBodies {
     return !found.empty() && found.front().scope != 0;
   }
 
+  /// `bias is None` and `dtype is tl.float16` mean the same to the compiler and the interpreter; `a is b` does not.
+  void check_identity(NodeId comparison) {
+    bool is_fixed = false;
+    for (const NodeId side : module_.children(comparison)) {
+      const NodeId plain = module_.unwrap(side);
+      const Kind kind = module_.kind(plain);
+      const auto name = resolver_.external(plain);
+      const bool is_constant = kind == Kind::kNone || kind == Kind::kTrue || kind == Kind::kFalse ||
+                               (name && name->starts_with("triton.language."));
+      is_fixed = is_fixed || is_constant;
+      if (!is_constant && !resolver_.scopes().calls_in(plain).empty())
+        return refuse(comparison, "`is` on what a call returned");
+    }
+    if (!is_fixed) refuse(comparison, "`is` between two objects");
+  }
+
+  /// getattr(tl, "float16") and hasattr(tl, "float8e4nv") ask Triton itself.
+  bool asks_triton(NodeId identifier) {
+    const NodeId call = module_[identifier].parent;
+    if (module_.kind(call) != Kind::kCall || module_[identifier].field != Field::kFunction) return false;
+    const std::string_view name = module_.name_of(identifier);
+    std::string literal;
+    return (name == "getattr" || name == "hasattr") &&
+           resolver_.external(resolver_.argument(call, 0, "")) == "triton.language" &&
+           module_.string_value(resolver_.argument(call, 1, ""), literal);
+  }
+
   void check_name(NodeId node) {
-    if (is_local(node)) return;
+    if (is_local(node) || asks_triton(node)) return;
     for (const Value& value : resolver_.values(node)) {
       const std::string name(resolver_.text(value));
       if (value.kind == ValueKind::kUnresolved) {
@@ -221,6 +253,27 @@ class JitBodies {
       if (module_.kind(argument) == Kind::kListSplat || module_.kind(argument) == Kind::kDictionarySplat) {
         refuse(call, std::string(last) + " with starred arguments");
       }
+    }
+  }
+
+  /// A tensor in the place of a constant would be torch's inside the kernel.
+  void check_constants(const syntax::Launch& launch) {
+    if (launch.jit_function == kNoNode) return;
+    const auto parameters = resolver_.scopes().parameters(launch.jit_function);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const NodeId type = module_.child(parameters[i].second, Field::kType);
+      if (type == kNoNode || !module_.text(type).ends_with("constexpr")) continue;
+      const NodeId passed = module_.unwrap(resolver_.argument(launch.call, i, module_.name(parameters[i].first)));
+      bool holds_tensor = context_.tensors.is_tensor(passed);
+      if (module_.kind(passed) == Kind::kTuple || module_.kind(passed) == Kind::kList) {
+        for (const NodeId item : module_.children(passed))
+          holds_tensor = holds_tensor || context_.tensors.is_tensor(item);
+      }
+      if (holds_tensor)
+        context_.report_line(kRule, Level::kReject, passed,
+                             "a tensor is passed for the constexpr parameter " +
+                                 std::string(module_.name(parameters[i].first)) +
+                                 "; pass it for an ordinary parameter and load from it");
     }
   }
 

@@ -51,6 +51,7 @@ constexpr auto kNames = std::to_array<Entry>({
     {"triton.knobs", "sniffing"},
     {"triton.runtime.interpreter", "sniffing"},
     {"triton.runtime.driver", "device-read", Level::kNote},
+    {"triton.runtime.driver.driver", "device-read", Level::kNote},
     {"torch.overrides.", "sniffing"},
     // Starting or reaching something else.
     {"atexit.", "side-effects"},
@@ -58,6 +59,7 @@ constexpr auto kNames = std::to_array<Entry>({
     {"concurrent.", "side-effects"},
     {"glob.", "side-effects"},
     {"io.", "side-effects"},
+    {"logging.handlers.", "side-effects"},
     {"multiprocessing.", "side-effects"},
     {"pathlib.", "side-effects"},
     {"shutil.", "side-effects"},
@@ -92,12 +94,29 @@ constexpr auto kNames = std::to_array<Entry>({
     {"torch.cuda.make_graphed_callables", "side-effects"},
     {"torch.cuda._sleep", "side-effects"},
     {"torch.set_num_threads", "side-effects"},
+    {"torch.nn.parallel.", "side-effects"},
+    {"torch.nn.DataParallel", "side-effects"},
     // Changing what others rely on.
     {"torch.set_float32_matmul_precision", "tampering"},
     {"torch.use_deterministic_algorithms", "tampering"},
     {"torch.library.Library", "tampering"},
     {"torch.library.impl", "tampering"},
     {"torch.library.define", "tampering"},
+    {"torch.library.register_kernel", "tampering"},
+    {"torch.library.register_torch_dispatch", "tampering"},
+    {"torch.set_printoptions", "tampering", Level::kSuspicious},
+    {"triton.runtime.driver.active.launcher_cls", "tampering"},
+    {"triton.runtime.driver.active.utils.load_binary", "tampering"},
+    {"triton.runtime.driver.driver.active.launcher_cls", "tampering"},
+    {"triton.runtime.driver.driver.active.utils.load_binary", "tampering"},
+    {"triton.runtime.driver.driver.reset_active", "tampering"},
+    {"triton.runtime.driver.driver.set_active", "tampering"},
+    {"triton.runtime.driver.reset_active", "tampering"},
+    {"triton.runtime.driver.set_active", "tampering"},
+    {"unittest.mock.", "tampering"},
+    {"unittest.", "side-effects"},
+    {"pytest.", "side-effects"},
+    {"pytest.MonkeyPatch", "tampering"},
     {"torch._C._DisableTorchDispatch", "tampering"},
     {"torch.utils._python_dispatch.", "tampering"},
     {"torch.set_default_tensor_type", "tampering"},
@@ -127,12 +146,48 @@ constexpr auto kFrameAttributes = std::to_array<std::string_view>({
 constexpr auto kHookMethods = std::to_array<std::string_view>(
     {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__",
      "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
+/// Names by which Python tells whose code something is.
+constexpr auto kIdentityNames =
+    std::to_array<std::string_view>({"__builtins__", "__file__", "__loader__", "__module__", "__name__", "__package__",
+                                     "__path__", "__qualname__", "__spec__"});
+/// What torch.nn.Module keeps its parts in, and the methods by which others list them.
+constexpr auto kModuleTables = std::to_array<std::string_view>({"_buffers", "_modules", "_parameters"});
+constexpr auto kModuleListings =
+    std::to_array<std::string_view>({"buffers", "children", "modules", "named_buffers", "named_children",
+                                     "named_modules", "named_parameters", "parameters", "state_dict"});
+constexpr auto kNumbers = std::to_array<std::string_view>(
+    {"builtins.bool", "builtins.bytes", "builtins.complex", "builtins.float", "builtins.int", "builtins.str"});
+constexpr auto kOperators = std::to_array<std::string_view>(
+    {"__abs__",   "__add__",  "__bool__", "__eq__",   "__float__",    "__ge__",  "__gt__",
+     "__index__", "__int__",  "__le__",   "__lt__",   "__mul__",      "__ne__",  "__neg__",
+     "__pow__",   "__radd__", "__rmul__", "__rsub__", "__rtruediv__", "__sub__", "__truediv__"});
 constexpr auto kDeviceAttributes = std::to_array<std::string_view>({"is_cuda", "is_cpu", "is_xpu", "is_meta"});
 
 std::string remedy_for(std::string_view rule) {
   if (rule == "tampering") return "leave torch, triton and Python as they are";
   if (rule == "sniffing") return "compute from the inputs alone";
   return "do the work in the kernel and nothing besides";
+}
+
+/// Packages of torch whose private names honest answers use: torch.nn.init._calculate_fan_in_and_fan_out.
+constexpr auto kOpenPackages = std::to_array<std::string_view>({"amp", "backends", "cuda", "nn", "optim"});
+
+/// Whether a full name leads into torch's own machinery: torch.utils._mode_utils, torch._C._ExcludeDispatchKeyGuard.
+bool is_private_part(std::string_view name) {
+  if (!name.starts_with("torch.") || name.find("()") != std::string_view::npos) return false;
+  name.remove_prefix(6);
+  if (name.starts_with("_C.")) {
+    for (const std::string_view word : {"Dispatch", "DisableTorch", "Guard", "Mode", "mode"}) {
+      if (name.find(word) != std::string_view::npos) return true;
+    }
+  }
+  const std::string_view first = name.substr(0, name.find('.'));
+  if (first.starts_with('_')) return first == "_subclasses" || first == "_guards" || first == "_library";
+  if (std::ranges::find(kOpenPackages, first) != kOpenPackages.end()) return false;
+  for (std::size_t dot = name.find("._"); dot != std::string_view::npos; dot = name.find("._", dot + 1)) {
+    if (!name.substr(dot + 1).starts_with("__")) return true;
+  }
+  return false;
 }
 
 const Entry* find_entry(std::string_view name) {
@@ -212,6 +267,10 @@ class Surroundings {
       }
       if (value.kind != ValueKind::kExternal) continue;
       const std::string_view name = resolver_.text(value);
+      if (is_private_part(name) && context_.glue.function_group(name.substr(6)).empty()) {
+        tampers(node, "using " + std::string(name) + ", a private part of torch,");
+        continue;
+      }
       const Entry* entry = find_entry(name);
       if (entry == nullptr) continue;
       const std::string shown(name.starts_with("builtins.") ? name.substr(9) : name);
@@ -224,6 +283,8 @@ class Surroundings {
 
   void check_attribute(NodeId node) {
     const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    if (name == "register_kernel" || name == "register_torch_dispatch")
+      tampers(node, "." + std::string(name) + " gives an operator other code on another device: this");
     if (name == "add_pre_run_hook" || name == "pre_run_hooks")
       tampers(node, "." + std::string(name) + " runs code at each launch: this");
     if (name.starts_with("register_") && name.ends_with("_hook") && name != "register_hook") {
@@ -239,6 +300,12 @@ class Surroundings {
   void check_target(NodeId target) {
     target = module_.unwrap(target);
     switch (module_.kind(target)) {
+      case Kind::kIdentifier:
+        if (std::ranges::find(kIdentityNames, module_.name_of(target)) != kIdentityNames.end() &&
+            resolver_.scopes().function_of(target) == syntax::kNoNode) {
+          tampers(target, "assigning to " + std::string(module_.name_of(target)));
+        }
+        return;
       case Kind::kPatternList:
       case Kind::kTuplePattern:
       case Kind::kListPattern:
@@ -246,11 +313,16 @@ class Surroundings {
       case Kind::kTuple:
         for (const NodeId part : module_.children(target)) check_target(part);
         return;
-      case Kind::kAttribute:
-        if (module_.name_of(module_.child(target, Field::kAttribute)) == "__class__")
-          return tampers(target, "assigning to __class__");
-        check_owner(target, module_.child(target, Field::kObject));
+      case Kind::kAttribute: {
+        const std::string_view name = module_.name_of(module_.child(target, Field::kAttribute));
+        const NodeId object = module_.child(target, Field::kObject);
+        if (name == "__class__" || std::ranges::find(kIdentityNames, name) != kIdentityNames.end())
+          return tampers(target, "assigning to " + std::string(name));
+        if (std::ranges::find(kModuleTables, name) != kModuleTables.end() && is_own_module(object))
+          return tampers(target, "replacing ." + std::string(name) + " of a torch module");
+        check_owner(target, object);
         return;
+      }
       case Kind::kSubscript:
         check_owner(target, module_.child(target, Field::kValue));
         return;
@@ -277,6 +349,18 @@ class Surroundings {
     }
   }
 
+  /// Whether the expression is an instance of a class of this file that derives from torch's modules.
+  bool is_own_module(NodeId expression) {
+    return std::ranges::any_of(syntax::ValueSet(resolver_.values(expression)), [&](const Value& value) {
+      return value.kind == ValueKind::kInstance && derives_from_module(value.node);
+    });
+  }
+
+  bool derives_from_module(NodeId class_definition) {
+    return std::ranges::any_of(resolver_.external_bases(class_definition),
+                               [](const std::string& base) { return base.starts_with("torch.nn."); });
+  }
+
   void check_setattr(NodeId call) {
     for (const Value& callee : syntax::ValueSet(resolver_.values(module_.child(call, Field::kFunction)))) {
       if (callee.kind != ValueKind::kExternal) continue;
@@ -293,6 +377,13 @@ class Surroundings {
   }
 
   void check_bases(NodeId definition) {
+    if (derives_from_module(definition)) {
+      for (const NodeId function : resolver_.scopes().methods_of(definition)) {
+        const std::string_view name = module_.name_of(module_.child(function, Field::kName));
+        if (std::ranges::find(kModuleListings, name) != kModuleListings.end())
+          tampers(function, "overriding " + std::string(name) + ", by which others list a module's tensors,");
+      }
+    }
     for (const NodeId base : module_.children(module_.child(definition, Field::kSuperclasses))) {
       if (module_.kind(base) == Kind::kKeywordArgument) {
         if (module_.name_of(module_.child(base, Field::kName)) == "metaclass" &&
@@ -301,10 +392,20 @@ class Surroundings {
         }
         continue;
       }
+      const auto name = resolver_.external(base);
+      if (name && std::ranges::find(kNumbers, *name) != kNumbers.end()) check_number(definition);
       if (resolver_.may_be(base, "torch.Tensor") || resolver_.may_be(base, "torch.nn.Parameter"))
         tampers(base, "a subclass of Tensor");
       if (resolver_.may_be(base, "triton.JITFunction") || resolver_.may_be(base, "triton.runtime.JITFunction"))
         tampers(base, "a subclass of JITFunction");
+    }
+  }
+
+  /// class Lazy(float) with an __add__ of its own: a constant that computes.
+  void check_number(NodeId definition) {
+    for (const NodeId function : resolver_.scopes().methods_of(definition)) {
+      if (std::ranges::find(kOperators, module_.name_of(module_.child(function, Field::kName))) != kOperators.end())
+        return tampers(function, "a number with operators of its own");
     }
   }
 

@@ -21,33 +21,36 @@ constexpr std::string_view kRule = "torch-compute";
 
 /// Parts of torch that compute, whatever the name below them.
 constexpr auto kComputeNamespaces = std::to_array<std::string_view>({
-    "_C",
-    "_VF",
-    "_decomp",
-    "_inductor",
-    "_ops",
-    "_prims",
-    "_refs",
-    "ao",
-    "fft",
-    "func",
-    "jit",
-    "linalg",
-    "masked",
-    "nested",
-    "ops",
-    "quantization",
-    "sparse",
-    "special",
+    "_C",        "_VF",       "_decomp",       "_inductor",    "_ops",   "_prims", "_refs",   "ao",
+    "cuda.comm", "cuda.nccl", "distributions", "fft",          "func",   "jit",    "linalg",  "masked",
+    "nested",    "ops",       "nn.quantized",  "quantization", "signal", "sparse", "special",
 });
+/// Packages of torch whose functions other than those above do no arithmetic.
+constexpr auto kQuietPackages = std::to_array<std::string_view>({
+    "_dynamo", "_utils", "accelerator", "amp", "backends",  "compiler", "cpu",    "cuda",  "hpu",     "library",
+    "mps",     "mtia",   "musa",        "npu", "overrides", "profiler", "random", "utils", "version", "xpu",
+});
+/// Attributes that ask where a storage lies and how large it is.
+constexpr auto kStorageQuestions =
+    std::to_array<std::string_view>({"data_ptr", "device", "element_size", "nbytes", "nelement", "size"});
+/// Functions of one number that may finish a reduction: the norm is the root of the sum.
+constexpr auto kFinishers =
+    std::to_array<std::string_view>({"abs", "exp", "log", "neg", "reciprocal", "rsqrt", "sqrt", "square"});
 /// Modules of torch.nn that hand their input on.
 constexpr auto kPassiveModules = std::to_array<std::string_view>({"nn.Identity", "nn.Flatten", "nn.Unflatten"});
 /// Builtins that fall back on a tensor's own arithmetic.
 constexpr auto kArithmeticBuiltins =
     std::to_array<std::string_view>({"abs", "divmod", "max", "min", "pow", "round", "sum"});
 
+/// Builtins that spell or copy what a tensor holds.
+constexpr auto kTextBuiltins =
+    std::to_array<std::string_view>({"ascii", "bytearray", "bytes", "format", "memoryview", "print", "repr", "str"});
+
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
+bool is_part_of(std::string_view name, std::string_view package) {
+  return name.starts_with(package) && (name.size() == package.size() || name[package.size()] == '.');
+}
 bool is_capitalised(std::string_view name) {
   return !name.empty() && std::isupper(static_cast<unsigned char>(name.front())) != 0;
 }
@@ -78,6 +81,9 @@ class TorchCompute {
           break;
         case Kind::kComparison:
           check_comparison(node);
+          break;
+        case Kind::kInterpolation:
+          check_interpolation(node);
           break;
         case Kind::kAugmented:
           check_augmented(node);
@@ -157,6 +163,7 @@ class TorchCompute {
       refuse(call, name);
     } else if (name.starts_with("operator.") || name.starts_with("builtins.")) {
       const std::string_view function = last_part(name);
+      if (name.starts_with("builtins.")) check_text(call, function);
       const bool is_arithmetic =
           name.starts_with("operator.")
               ? function != "itemgetter" && function != "getitem" && function != "index" && !function.starts_with("is_")
@@ -168,6 +175,27 @@ class TorchCompute {
       if (function && function->starts_with("operator.") && context_.tensors.makes_tensor(call))
         refuse_arithmetic(call);
     }
+  }
+
+  /// str(x) spells a tensor's values: text is a way around every kernel.
+  void check_text(NodeId call, std::string_view function) {
+    if (std::ranges::find(kTextBuiltins, function) == kTextBuiltins.end()) return;
+    // Printing is honest where nobody can read it back.
+    if (function == "print" && context_.resolver.argument(call, module_.num_nodes(), "file") == kNoNode) return;
+    if (any_argument_is_tensor(call)) refuse_text(call);
+  }
+
+  /// f"{x}", but for the message of an error.
+  void check_interpolation(NodeId node) {
+    if (module_.enclosing(node, Kind::kRaise) != kNoNode || module_.enclosing(node, Kind::kAssert) != kNoNode) return;
+    const NodeId call = module_.enclosing(node, Kind::kCall);
+    if (call != kNoNode && context_.resolver.may_be(module_.child(call, Field::kFunction), "builtins.print")) return;
+    if (context_.tensors.is_tensor(module_.nth_child(node, 0))) refuse_text(node);
+  }
+
+  void refuse_text(NodeId node) {
+    context_.report_line("sniffing", Level::kReject, node,
+                         "`" + short_text(node) + "` turns a tensor's values into text; read values in a kernel");
   }
 
   void check_torch(NodeId node, std::string_view name, const std::string& full) {
@@ -188,9 +216,11 @@ class TorchCompute {
       note_reduction(node, full);
       return;
     }
+    if (is_finished_reduction(node, name)) return note_reduction(node, full);
     const std::string_view first = first_part(name);
     const std::string_view last = last_part(name);
-    if (std::ranges::find(kComputeNamespaces, first) != kComputeNamespaces.end()) return refuse(node, full);
+    if (std::ranges::any_of(kComputeNamespaces, [&](std::string_view package) { return is_part_of(name, package); }))
+      return refuse(node, full);
     if (is_capitalised(last)) return;  // Making an object: nn.Linear(…), cuda.Event(…).
     for (const std::string_view prefix : {"is_", "are_", "get_", "set_"}) {  // Questions and settings.
       if (name.starts_with(prefix)) return;
@@ -209,7 +239,37 @@ class TorchCompute {
       }
       return;
     }
-    if (first == name || name.starts_with("autograd.")) refuse(node, full);
+    if (first == name || std::ranges::find(kQuietPackages, first) == kQuietPackages.end()) refuse(node, full);
+  }
+
+  /// torch.sqrt(partial.sum()): a function of the one number that a final reduction leaves.
+  bool is_finished_reduction(NodeId node, std::string_view name) {
+    if (module_.kind(node) != Kind::kCall || std::ranges::find(kFinishers, name) == kFinishers.end() ||
+        module_.num_children(module_.child(node, Field::kArguments)) != 1)
+      return false;
+    return is_full_reduction(module_.nth_child(module_.child(node, Field::kArguments), 0), 0);
+  }
+
+  /// `x.sum()`, `torch.sum(x)`, or a variable that is only ever that.
+  bool is_full_reduction(NodeId expression, int depth) {
+    expression = module_.unwrap(expression);
+    if (depth > 4) return false;
+    if (module_.kind(expression) == Kind::kIdentifier) {
+      const auto found = context_.resolver.scopes().lookup(expression);
+      return found.size() == 1 && found.front().kind == syntax::BindingKind::kAssign &&
+             found.front().item == syntax::kWhole && is_full_reduction(found.front().value, depth + 1);
+    }
+    if (module_.kind(expression) != Kind::kCall) return false;
+    const NodeId function = module_.unwrap(module_.child(expression, Field::kFunction));
+    const std::size_t num_arguments = module_.num_children(module_.child(expression, Field::kArguments));
+    if (const auto name = context_.resolver.external(function);
+        name && name->starts_with("torch.") && name->find("()") == std::string_view::npos) {
+      const std::string_view below = name->substr(6);
+      return num_arguments == 1 &&
+             (context_.glue.is_partial_reduction(below) || is_finished_reduction(expression, below));
+    }
+    return module_.kind(function) == Kind::kAttribute && num_arguments == 0 &&
+           context_.glue.is_partial_reduction(module_.name_of(module_.child(function, Field::kAttribute)));
   }
 
   /// torch.prod(torch.tensor(x.shape)): sizes in a tensor of their own. What the run sees of it, it judges.
@@ -299,9 +359,20 @@ class TorchCompute {
     const std::string_view group = context_.glue.method_group(method);
     if (context_.glue.is_partial_reduction(method)) {
       note_reduction(call, "." + std::string(method) + "()");
+    } else if (group == "storage" && !asks_only_about(call)) {
+      context_.report_line("sniffing", Level::kReject, call,
+                           "." + std::string(method) + "() opens the bytes below a tensor; read values in a kernel");
     } else if (group == "compute" || (receiver_is_tensor && group == "compute_if_tensor")) {
       refuse(call, "." + std::string(method) + "()");
     }
+  }
+
+  /// x.untyped_storage().data_ptr(), and not a storage to read or keep.
+  bool asks_only_about(NodeId call) const {
+    const NodeId parent = module_[call].parent;
+    if (module_.kind(parent) != Kind::kAttribute) return false;
+    const std::string_view name = module_.name_of(module_.child(parent, Field::kAttribute));
+    return std::ranges::find(kStorageQuestions, name) != kStorageQuestions.end();
   }
 
   void note_reduction(NodeId node, const std::string& what) {
