@@ -53,6 +53,15 @@ constexpr auto kNames = std::to_array<Entry>({
     {"triton.runtime.driver", "device-read", Level::kNote},
     {"triton.runtime.driver.driver", "device-read", Level::kNote},
     {"torch.overrides.", "sniffing"},
+    {"torch.get_num_threads", "sniffing"},
+    {"torch.cuda.Event().elapsed_time", "sniffing"},
+    {"torch.cuda.Event().query", "sniffing"},
+    {"torch.cuda.max_memory_allocated", "sniffing"},
+    {"torch.cuda.max_memory_reserved", "sniffing"},
+    {"torch.cuda.memory_allocated", "sniffing"},
+    {"torch.cuda.memory_reserved", "sniffing"},
+    {"torch.cuda.memory_stats", "sniffing"},
+    {"torch.cuda.utilization", "sniffing"},
     // Starting or reaching something else.
     {"atexit.", "side-effects"},
     {"asyncio.", "side-effects"},
@@ -124,28 +133,17 @@ constexpr auto kNames = std::to_array<Entry>({
 });
 
 constexpr auto kFrameAttributes = std::to_array<std::string_view>({
-    "__builtins__",
-    "__globals__",
-    "__subclasses__",
-    "ag_frame",
-    "cr_frame",
-    "f_back",
-    "f_builtins",
-    "f_code",
-    "f_globals",
-    "f_locals",
-    "func_globals",
-    "gi_code",
-    "gi_frame",
-    "tb_frame",
-    "tb_next",
-    "__mro__",
-    "__bases__",
-    "__traceback__",
+    "__builtins__", "__globals__", "__subclasses__", "ag_frame",     "cr_frame",      "f_back",   "f_builtins",
+    "f_code",       "f_globals",   "f_locals",       "func_globals", "gi_code",       "gi_frame", "tb_frame",
+    "tb_next",      "__module__",  "__mro__",        "__bases__",    "__traceback__",
 });
 constexpr auto kHookMethods = std::to_array<std::string_view>(
     {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__",
      "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
+/// Builtins that tell what kind of object something is, and what tuned kernels may be asked for by name.
+constexpr auto kLooks = std::to_array<std::string_view>(
+    {"ascii", "dir", "format", "getattr", "hasattr", "isinstance", "issubclass", "repr", "str", "type"});
+constexpr auto kKernelFacts = std::to_array<std::string_view>({"best_config", "configs", "n_regs", "n_spills"});
 /// Names by which Python tells whose code something is.
 constexpr auto kIdentityNames =
     std::to_array<std::string_view>({"__builtins__", "__file__", "__loader__", "__module__", "__name__", "__package__",
@@ -212,10 +210,14 @@ class Surroundings {
       switch (module_.kind(node)) {
         case Kind::kIdentifier:
           check_name(node);
+          check_own_name(node);
           break;
         case Kind::kAttribute:
           check_name(node);
           check_attribute(node);
+          break;
+        case Kind::kInterpolation:
+          if (is_kernel(module_.nth_child(node, 0))) looks_at_kernel(node);
           break;
         case Kind::kAssignment:
         case Kind::kAugmented:
@@ -231,6 +233,7 @@ class Surroundings {
           break;
         case Kind::kCall:
           check_setattr(node);
+          check_look_at_kernel(node);
           break;
         case Kind::kFunction:
           check_hook(node);
@@ -281,8 +284,49 @@ class Surroundings {
     }
   }
 
+  /// __name__ says who loads the answer; only the main guard and a logger may ask.
+  void check_own_name(NodeId node) {
+    if (module_.name_of(node) != "__name__" || !resolver_.may_be(node, "builtins.__name__")) return;
+    const NodeId around = module_[node].parent;
+    if (syntax::is_main_guard(module_, around)) return;
+    const NodeId call = module_.enclosing(node, Kind::kCall);
+    if (module_.kind(around) == Kind::kArguments &&
+        resolver_.may_be(module_.child(call, Field::kFunction), "logging.getLogger"))
+      return;
+    context_.report_line("sniffing", Level::kReject, node,
+                         "__name__ says who loads the answer; " + remedy_for("sniffing"));
+  }
+
+  bool is_kernel(NodeId expression) {
+    return std::ranges::any_of(resolver_.values(expression), [](const Value& value) {
+      return value.kind == ValueKind::kJit || value.kind == ValueKind::kLaunch;
+    });
+  }
+
+  void looks_at_kernel(NodeId node) {
+    context_.report_line(
+        "sniffing", Level::kReject, node,
+        "this asks what kind of object a kernel is, which differs between machines; " + remedy_for("sniffing"));
+  }
+
+  /// type(kernel), repr(kernel), hasattr(kernel, "rewrite"): whether the kernel is compiled or interpreted.
+  void check_look_at_kernel(NodeId call) {
+    const NodeId first = resolver_.argument(call, 0, "");
+    if (first == syntax::kNoNode || !is_kernel(first)) return;
+    const auto function = resolver_.external(module_.child(call, Field::kFunction));
+    if (!function || !function->starts_with("builtins.")) return;
+    if (std::ranges::find(kLooks, function->substr(9)) == kLooks.end()) return;
+    std::string literal;
+    const bool asks_by_name = module_.string_value(resolver_.argument(call, 1, ""), literal);
+    if (asks_by_name && std::ranges::find(kKernelFacts, literal) != kKernelFacts.end()) return;
+    looks_at_kernel(call);
+  }
+
   void check_attribute(NodeId node) {
     const std::string_view name = module_.name_of(module_.child(node, Field::kAttribute));
+    if (is_kernel(module_.child(node, Field::kObject)) && (name == "rewrite" || name == "__class__")) {
+      looks_at_kernel(node);
+    }
     if (name == "register_kernel" || name == "register_torch_dispatch")
       tampers(node, "." + std::string(name) + " gives an operator other code on another device: this");
     if (name == "add_pre_run_hook" || name == "pre_run_hooks")

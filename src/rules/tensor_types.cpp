@@ -20,7 +20,8 @@ constexpr int kMaxSteps = 2'000;         // A question that costs more is answer
 constexpr int kMaxTotalSteps = 400'000;  // and so are all once a file has cost that much.
 constexpr int kMaxDepth = 200;
 
-constexpr auto kTensorAttributes = std::to_array<std::string_view>({"shape", "device", "is_cuda", "requires_grad", "layout"});
+constexpr auto kTensorAttributes =
+    std::to_array<std::string_view>({"shape", "device", "is_cuda", "requires_grad", "layout"});
 constexpr auto kTensorMethods =
     std::to_array<std::string_view>({"stride", "numel", "contiguous", "data_ptr", "is_contiguous", "element_size",
                                      "size", "dim", "new_empty", "new_zeros"});

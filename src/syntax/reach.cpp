@@ -5,19 +5,6 @@
 namespace autotriton::syntax {
 namespace {
 
-bool is_main_guard(const Module& module, NodeId condition) {
-  condition = module.unwrap(condition);
-  if (module.kind(condition) != Kind::kComparison) return false;
-  bool names_it = false;
-  bool is_main = false;
-  for (const NodeId side : module.children(condition)) {
-    std::string value;
-    names_it = names_it || module.name_of(side) == "__name__";
-    is_main = is_main || (module.string_value(side, value) && value == "__main__");
-  }
-  return names_it && is_main && module.text(condition).find("==") != std::string_view::npos;
-}
-
 /// Whether an identifier is a use of a name, and not a target, a keyword, a parameter or the name after a dot.
 bool is_use(const Module& module, NodeId identifier) {
   const NodeId parent = module[identifier].parent;
@@ -53,6 +40,19 @@ bool is_use(const Module& module, NodeId identifier) {
 }
 
 }  // namespace
+
+bool is_main_guard(const Module& module, NodeId condition) {
+  condition = module.unwrap(condition);
+  if (module.kind(condition) != Kind::kComparison) return false;
+  bool names_it = false;
+  bool is_main = false;
+  for (const NodeId side : module.children(condition)) {
+    std::string value;
+    names_it = names_it || module.name_of(side) == "__name__";
+    is_main = is_main || (module.string_value(side, value) && value == "__main__");
+  }
+  return names_it && is_main && module.text(condition).find("==") != std::string_view::npos;
+}
 
 int literal_truth(const Module& module, NodeId condition) {
   condition = module.unwrap(condition);

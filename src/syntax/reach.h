@@ -57,6 +57,8 @@ class Reach {
 
 /// Whether nothing after `statement` in its block can run because of it.
 bool ends_block(const Module& module, NodeId statement);
+/// Whether `condition` is `__name__ == "__main__"`.
+bool is_main_guard(const Module& module, NodeId condition);
 /// -1 for an expression that is literally false (`False`, `0`, `not True`, `TYPE_CHECKING`), 1 for literally true, else
 /// 0.
 int literal_truth(const Module& module, NodeId condition);
