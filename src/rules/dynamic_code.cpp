@@ -142,6 +142,12 @@ void check_dynamic_code(Context& context) {
             }
           }
           if (value.kind != ValueKind::kExternal) continue;
+          const bool is_callee = module.kind(parent) == Kind::kCall && module[node].field == Field::kFunction;
+          if ((name == "builtins.getattr" || name == "builtins.setattr") && !is_callee) {
+            context.report_line(
+                kRule, Level::kReject, node,
+                std::string(name.substr(9)) + " handed on takes names that nobody can read; write the attributes out");
+          }
           const bool is_dynamic =
               std::ranges::find(kDynamicCalls, name) != kDynamicCalls.end() ||
               std::ranges::any_of(kDynamicModules, [&](std::string_view prefix) { return name.starts_with(prefix); });

@@ -216,6 +216,9 @@ class Surroundings {
           check_name(node);
           check_attribute(node);
           break;
+        case Kind::kComparison:
+          check_address(node);
+          break;
         case Kind::kInterpolation:
           if (is_kernel(module_.nth_child(node, 0))) looks_at_kernel(node);
           break;
@@ -295,6 +298,23 @@ class Surroundings {
       return;
     context_.report_line("sniffing", Level::kReject, node,
                          "__name__ says who loads the answer; " + remedy_for("sniffing"));
+  }
+
+  /// x.data_ptr() == 0: whether there is memory at all, which only a trial run without any has not.
+  void check_address(NodeId comparison) {
+    bool is_address = false;
+    bool is_number = false;
+    for (const NodeId side : module_.children(comparison)) {
+      const NodeId plain = module_.unwrap(side);
+      const NodeId function = module_.unwrap(module_.child(plain, Field::kFunction));
+      is_number = is_number || module_.kind(plain) == Kind::kInteger;
+      is_address = is_address || (module_.kind(plain) == Kind::kCall && module_.kind(function) == Kind::kAttribute &&
+                                  module_.name_of(module_.child(function, Field::kAttribute)) == "data_ptr");
+    }
+    if (is_address && is_number) {
+      context_.report_line("sniffing", Level::kReject, comparison,
+                           "an address compared with a number tells one run from another; " + remedy_for("sniffing"));
+    }
   }
 
   bool is_kernel(NodeId expression) {

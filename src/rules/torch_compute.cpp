@@ -159,6 +159,8 @@ class TorchCompute {
     } else if (name.starts_with("einops.")) {
       const std::string_view function = last_part(name);
       if (function == "einsum" || function == "reduce") refuse(call, name);
+    } else if (name == "pprint.pformat" || name == "pprint.saferepr" || name == "reprlib.repr") {
+      if (any_argument_is_tensor(call)) refuse_text(call);
     } else if (name == "operator.matmul") {
       refuse(call, name);
     } else if (name.starts_with("operator.") || name.starts_with("builtins.")) {
@@ -341,6 +343,9 @@ class TorchCompute {
 
   void check_method(NodeId call, NodeId function) {
     const NodeId object = module_.child(function, Field::kObject);
+    if (module_.kind(module_.unwrap(object)) == Kind::kString && any_argument_is_tensor(call) &&
+        module_.enclosing(call, Kind::kRaise) == kNoNode && module_.enclosing(call, Kind::kAssert) == kNoNode)
+      return refuse_text(call);
     const auto receivers = context_.resolver.values(object);
     bool is_other = !receivers.empty();  // Known, and nothing among it can be a tensor.
     for (const Value& receiver : receivers) is_other = is_other && is_no_tensor(receiver);
@@ -356,8 +361,12 @@ class TorchCompute {
       if (module_.kind(inner) == Kind::kAttribute) check_method(call, inner);
       return;
     }
-    const std::string_view group = context_.glue.method_group(method);
-    if (context_.glue.is_partial_reduction(method)) {
+    std::string_view group = context_.glue.method_group(method);
+    // clip_, sin_: no other object has methods in place.
+    if (group == "compute_if_tensor" && method.ends_with('_') && !method.ends_with("__")) group = "compute";
+    if (receiver_is_tensor && (method == "__repr__" || method == "__str__" || method == "__format__")) {
+      refuse_text(call);
+    } else if (context_.glue.is_partial_reduction(method)) {
       note_reduction(call, "." + std::string(method) + "()");
     } else if (group == "storage" && !asks_only_about(call)) {
       context_.report_line("sniffing", Level::kReject, call,
