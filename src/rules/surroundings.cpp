@@ -124,7 +124,14 @@ constexpr auto kNames = std::to_array<Entry>({
     {"triton.runtime.driver.set_active", "tampering"},
     {"unittest.mock.", "tampering"},
     {"unittest.", "side-effects"},
+    {"unittest.TestCase", "side-effects", Level::kSuspicious},
+    {"unittest.skip", "side-effects", Level::kSuspicious},
+    {"unittest.skipIf", "side-effects", Level::kSuspicious},
+    {"unittest.skipUnless", "side-effects", Level::kSuspicious},
     {"pytest.", "side-effects"},
+    {"pytest.fixture", "side-effects", Level::kSuspicious},
+    {"pytest.mark", "side-effects", Level::kSuspicious},
+    {"pytest.raises", "side-effects", Level::kSuspicious},
     {"pytest.MonkeyPatch", "tampering"},
     {"torch._C._DisableTorchDispatch", "tampering"},
     {"torch.utils._python_dispatch.", "tampering"},
@@ -292,10 +299,10 @@ class Surroundings {
     if (module_.name_of(node) != "__name__" || !resolver_.may_be(node, "builtins.__name__")) return;
     const NodeId around = module_[node].parent;
     if (syntax::is_main_guard(module_, around)) return;
-    const NodeId call = module_.enclosing(node, Kind::kCall);
-    if (module_.kind(around) == Kind::kArguments &&
-        resolver_.may_be(module_.child(call, Field::kFunction), "logging.getLogger"))
-      return;
+    for (NodeId call = module_.enclosing(node, Kind::kCall); call != syntax::kNoNode;
+         call = module_.enclosing(call, Kind::kCall)) {
+      if (resolver_.may_be(module_.child(call, Field::kFunction), "logging.getLogger")) return;
+    }
     context_.report_line("sniffing", Level::kReject, node,
                          "__name__ says who loads the answer; " + remedy_for("sniffing"));
   }
