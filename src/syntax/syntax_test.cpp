@@ -31,6 +31,14 @@ NodeId first(const Module& module, Kind kind) {
   return kNoNode;
 }
 
+TEST(ParseTest, ReadsStarredReturns) {
+  const Module module = parsed("def f(a):\n    return a, *[None] * 10\n\ndef g(a):\n\treturn *a, f(a)  \n\nx = 1\n");
+  EXPECT_EQ(module.source(), "def f(a):\n    return(a, *[None] * 10)\n\ndef g(a):\n\treturn *a, f(a)  \n\nx = 1\n");
+  EXPECT_EQ(module.line(first(module, Kind::kAssignment)), 7);
+  EXPECT_EQ(failure_of("def f(a):\n    return a, *b)\n").line, 2);
+  EXPECT_EQ(failure_of("def f(a):\n    return a, *b; x = \n").line, 2);
+}
+
 TEST(ParseTest, GivesLinesAndColumnsFromOne) {
   const Module module = parsed("x = 1\n\nif x:\n    y = call(x)\n");
   const NodeId call = first(module, Kind::kCall);

@@ -82,4 +82,33 @@ std::optional<ParseFailure> find_text_problem(std::string_view source) {
   return std::nullopt;
 }
 
+bool bracket_starred_return(std::string& source, int line) {
+  std::size_t begin = 0;
+  for (int passed = 1; passed < line; ++passed) {
+    begin = source.find('\n', begin);
+    if (begin == std::string::npos) return false;
+    ++begin;
+  }
+  std::size_t end = std::min(source.find('\n', begin), source.size());
+  while (end > begin && (source[end - 1] == ' ' || source[end - 1] == '\t' || source[end - 1] == '\r')) --end;
+  begin = std::min(source.find_first_not_of(" \t", begin), end);
+  constexpr std::string_view kReturn = "return ";
+  const std::string_view statement = std::string_view(source).substr(begin, end - begin);
+  // One plain line: nothing that could hide where it ends.
+  if (!statement.starts_with(kReturn) || statement.find_first_of("\"'#\\;") != std::string_view::npos) return false;
+  int depth = 0;
+  bool is_starred = false;
+  char before = ',';  // The last character that is no space.
+  for (const char c : statement.substr(kReturn.size())) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if ((c == ')' || c == ']' || c == '}') && --depth < 0) return false;
+    is_starred = is_starred || (c == '*' && before == ',' && depth == 0);
+    if (c != ' ' && c != '\t') before = c;
+  }
+  if (depth != 0 || !is_starred || statement.find(',') == std::string_view::npos) return false;
+  source.insert(end, 1, ')');
+  source[begin + kReturn.size() - 1] = '(';
+  return true;
+}
+
 }  // namespace autotriton::syntax

@@ -200,6 +200,8 @@ Op op_of(std::string_view token) {
   return Op::kArithmetic;
 }
 
+constexpr int kMaxRepairs = 4;  // Each costs a parse.
+
 struct ParserDeleter {
   void operator()(TSParser* parser) const { ts_parser_delete(parser); }
 };
@@ -365,7 +367,12 @@ std::variant<Module, ParseFailure> parse(std::string source, const ParseLimits& 
   for (std::size_t i = 0; i < source.size(); ++i) {  // As Python reads lines: a lone carriage return ends one.
     if (source[i] == '\r' && (i + 1 == source.size() || source[i + 1] != '\n')) source[i] = '\n';
   }
-  return TreeReader(std::move(source), limits).read();
+  for (int repairs = 0;; ++repairs) {
+    auto result = TreeReader(source, limits).read();
+    const auto* problem = std::get_if<ParseFailure>(&result);
+    if (problem == nullptr || problem->kind != ParseFailure::Kind::kSyntax || repairs == kMaxRepairs) return result;
+    if (!bracket_starred_return(source, problem->line)) return result;
+  }
 }
 
 }  // namespace autotriton::syntax
