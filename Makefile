@@ -26,7 +26,7 @@ demo: build  ## judge the examples: good answers, a wrong one, a cheat, a raw re
 test: build  ## build and run all tests, the quick ones first
 	@cmake --build $(BUILD) --parallel $(JOBS) --target all all_verify_interface_header_sets
 	@ctest --preset $(PRESET) --parallel $(JOBS) -L unit
-	@ctest --preset $(PRESET) -LE unit
+	@ctest --preset $(PRESET) -LE "unit|suite"
 
 bench: build  ## time what is timed
 	@cmake --build $(BUILD) --parallel $(JOBS)

@@ -70,6 +70,15 @@ def same_structure(expected: Any, actual: Any, path: str = "output") -> str:
     return ""
 
 
+def in_order_of(expected: Any, actual: Any) -> Any:
+    """`actual` with the keys of each dict in the order of `expected`, whose structure it has."""
+    if isinstance(expected, dict):
+        return {key: in_order_of(item, actual[key]) for key, item in expected.items()}
+    if isinstance(expected, (list, tuple)):
+        return [in_order_of(left, right) for left, right in zip(expected, actual)]
+    return actual
+
+
 def kind_of(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "a tensor"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +20,8 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 from virtual_cuda import Target
 
-MAX_AUTOTUNE_CONFIGS = 8
-MAX_COMPILED = 64
+MAX_AUTOTUNE_CONFIGS = 32
+MAX_COMPILED = 128
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -83,6 +84,23 @@ class TargetDriver:
         raise RuntimeError("nothing is timed without a GPU")
 
 
+class Warmed:
+    """What `kernel.warmup(…)` gives: asked for its registers, then launched, as in Triton's own tutorials."""
+
+    n_regs, n_spills, n_max_threads = 32, 0, 1024
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.metadata = types.SimpleNamespace(shared=0, num_warps=4, num_stages=3)
+
+    def _init_handles(self) -> None:
+        pass
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        launcher: Callable[..., Any] = self._function[grid]
+        return launcher
+
+
 def resource_usage(cubin: bytes) -> tuple[int, int]:
     """(registers a thread, bytes of stack a thread) from a cubin's `.nv.info` section; the second counts spills too."""
     section_offset, = struct.unpack_from("<Q", cubin, 0x28)
@@ -127,7 +145,8 @@ class Compiler:
         compiler = self
 
         def compile_only(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            return compiler.compile(run, function, args, grid, kwargs)
+            kernel = compiler.compile(run, function, args, grid, kwargs)
+            return Warmed(function) if warmup else kernel
 
         def each_config(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             return compiler.autotune(tuner, args, kwargs)

@@ -189,8 +189,11 @@ def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits,
             oracle.serve(peer)
         else:
             import run_candidate
+            import transparent_ops
             import virtual_cuda
 
+            light_dynamo.remove()
+            transparent_ops.install()
             virtual_cuda.install(virtual_cuda.Target(int(job["capability"])))
             session = run_candidate.Session(peer, mode, int(job["capability"]), folder)
             try:

@@ -1,4 +1,4 @@
-"""Input values that a kernel cannot expect: scaled, shifted, heavy-tailed, with many zeros.
+"""Input values that a kernel cannot expect: scaled, shifted, heavy-tailed, with many zeros, far from zero, tiny.
 
 Every variant maps equal values to equal values, so that structure survives: symmetric, triangular and repeated inputs
 stay what they are. Inputs whose values mean something (probabilities, masks, labels, one-hot rows) are left alone.
@@ -37,11 +37,24 @@ def _zeros(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.abs() <= x.abs().median(), torch.zeros_like(x), x)
 
 
+def _far(x: torch.Tensor) -> torch.Tensor:
+    """Up to some hundreds: an exponential without its maximum taken off overflows."""
+    scale = float(x.square().mean().sqrt())
+    return x * (40.0 / scale) if scale > 0.0 else x
+
+
+def _tiny(x: torch.Tensor) -> torch.Tensor:
+    """A thousandth: an epsilon that was left out shows."""
+    return x * 1e-3
+
+
 VARIANTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "scaled": _scaled,
     "shifted": _shifted,
     "heavy-tailed": _heavy,
     "half-zero": _zeros,
+    "far": _far,
+    "tiny": _tiny,
 }
 
 

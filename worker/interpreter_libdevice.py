@@ -15,6 +15,12 @@ from triton.runtime import interpreter as ti
 HANDLE: Any = ti.TensorHandle
 
 
+class Calling:
+    """Whether torch is being called for a libdevice function just now."""
+
+    depth = 0
+
+
 class InterpreterGap(Exception):
     """The kernel uses something that the interpreter cannot run."""
 
@@ -78,7 +84,11 @@ def mend_libdevice() -> None:
             if not np.issubdtype(arrays[0].dtype, np.floating):
                 arrays[0] = arrays[0].astype(np.float32)
             arrays = [a if np.issubdtype(a.dtype, np.integer) else a.astype(arrays[0].dtype) for a in arrays]
-            result = function(*(torch.from_numpy(np.ascontiguousarray(a)) for a in np.broadcast_arrays(*arrays))).numpy()
+            Calling.depth += 1
+            try:
+                result = function(*(torch.from_numpy(np.ascontiguousarray(a)) for a in np.broadcast_arrays(*arrays))).numpy()
+            finally:
+                Calling.depth -= 1
             if result.dtype == np.bool_:
                 kind, result = tl.int32, result.astype(np.int32)
             elif name in ("ilogb", "llrint", "float2int_rn"):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
 from interpreter_bfloat16 import mend_bfloat16
@@ -27,7 +28,7 @@ HANDLE: Any = ti.TensorHandle
 
 FLOAT_POISON = {np.dtype(np.float16): 6.0e4, np.dtype(np.float32): 1.5e38, np.dtype(np.float64): 1.5e300}
 BF16_POISON, BF16_POISON_BELOW = 0x7EE1, 0xFE61  # 1.5e38, -7.5e37
-MAX_AUTOTUNE_CONFIGS = 8
+MAX_AUTOTUNE_CONFIGS = 32
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -35,15 +36,50 @@ MAX_AUTOTUNE_CONFIGS = 8
 
 
 def _poison(dtype_tt: Any, dtype_np: Any, like: np.ndarray[Any, Any]) -> Any:
+    odd = 1 - AutotuneChoice.index % 2  # Which lanes are below zero changes from trial to trial.
     if dtype_tt == tl.bfloat16:
         values = np.full(like.shape, BF16_POISON, dtype=np.uint16)
-        values.flat[1::2] = BF16_POISON_BELOW
+        values.flat[odd::2] = BF16_POISON_BELOW
         return values
     if dtype_np in FLOAT_POISON:
         values = np.full(like.shape, FLOAT_POISON[dtype_np], dtype=dtype_np)
-        values.flat[1::2] *= -0.5  # Neither a maximum nor a minimum nor a sum hides it.
+        values.flat[odd::2] *= -0.5  # Neither a maximum nor a minimum nor a sum hides it.
         return values
+    if dtype_np.kind in "iu":
+        return np.full(like.shape, int.from_bytes(b"\x55" * dtype_np.itemsize, "little"), dtype=dtype_np)
     return np.zeros(like.shape, dtype=dtype_np)
+
+
+class OutOfBounds(IndexError):
+    """A kernel reached memory that belongs to no tensor."""
+
+
+def active_pointers(pointers: np.ndarray[Any, Any], lanes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    chosen: np.ndarray[Any, Any] = pointers[lanes if lanes.shape == pointers.shape else np.broadcast_to(lanes, pointers.shape)]
+    return chosen
+
+
+class Bounds:
+    """The memory that kernels may reach: the storages of all tensors that the process knows of."""
+
+    spans: list[tuple[int, int]] = []  # (first byte, byte after the last)
+
+    @classmethod
+    def check(cls, pointers: np.ndarray[Any, Any], width: int, what: str) -> None:
+        if not pointers.size or not cls.spans:
+            return
+        low, high = int(pointers.min()), int(pointers.max()) + width
+        for start, end in cls.spans:
+            if start <= low and high <= end:
+                return
+        # A block may reach several tensors, through pointers that were loaded: each lane by itself then.
+        flat = pointers.ravel().astype(np.uint64)
+        inside = np.zeros(flat.shape, dtype=bool)
+        for start, end in cls.spans:
+            inside |= (flat >= np.uint64(start)) & (flat + np.uint64(width) <= np.uint64(end))
+        if not inside.all():
+            program = ti.interpreter_builder.grid_idx
+            raise OutOfBounds(f"a {what} reaches {int((~inside).sum())} of {flat.size} elements outside of every tensor, in program {program}")
 
 
 class Reads:
@@ -53,6 +89,7 @@ class Reads:
 
     def __init__(self, spans: list[tuple[int, int, int]]) -> None:
         """`spans`: (address, bytes, bytes an element) of each storage to watch."""
+        self.dots = 0
         self._spans = [(start, size, np.zeros(max(size // width, 1), dtype=bool), width) for start, size, width in spans if size]
 
     def mark(self, pointers: np.ndarray[Any, Any]) -> None:
@@ -70,22 +107,46 @@ class Reads:
 
 
 def _mend_loads() -> None:
-    def create_masked_load(self: Any, ptrs: Any, mask: Any, other: Any, cache: Any, eviction: Any, is_volatile: Any) -> Any:
+    def create_masked_load(
+        self: Any, ptrs: Any, mask: Any, other: Any, cache_modifier: Any, eviction_policy: Any, is_volatile: Any
+    ) -> Any:
         dtype_tt = ptrs.get_element_ty()
         dtype_np = ti._get_np_dtype(dtype_tt)
         lanes = mask if isinstance(mask, np.ndarray) else mask.data  # Block pointers and descriptors bring bare arrays.
         if other is None:
             fill = np.zeros(ptrs.data.shape, dtype=dtype_np) if lanes.all() else _poison(dtype_tt, dtype_np, ptrs.data)
             other = HANDLE(fill, dtype_tt)
+        active = active_pointers(ptrs.data, lanes)
+        Bounds.check(active, dtype_np.itemsize, "load")
         if Reads.current is not None:
-            Reads.current.mark(ptrs.data[lanes] if lanes.shape == ptrs.data.shape else ptrs.data)
+            Reads.current.mark(active)
         return HANDLE(ti._interpreter.load(ptrs.data, lanes, other.data, dtype_np), dtype_tt)
 
-    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, cache: Any, eviction: Any) -> Any:
+    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any) -> Any:
         lanes = mask if isinstance(mask, np.ndarray) else mask.data
+        Bounds.check(active_pointers(ptrs.data, lanes), value.data.itemsize, "store")
         return ti._interpreter.store(ptrs.data, value.data, lanes)
 
+    rmw, cas = BUILDER.create_atomic_rmw, BUILDER.create_atomic_cas
+
+    def create_atomic_rmw(self: Any, rmwOp: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        Bounds.check(active_pointers(ptr.data, mask.data), val.data.itemsize, "atomic")
+        return rmw(self, rmwOp, ptr, val, mask, sem, scope)
+
+    def create_atomic_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        Bounds.check(ptr.data, val.data.itemsize, "atomic")
+        return cas(self, ptr, cmp, val, sem, scope)
+
+    dot = BUILDER.create_dot
+
+    def create_dot(self: Any, *arguments: Any) -> Any:
+        if Reads.current is not None:
+            Reads.current.dots += 1
+        return dot(self, *arguments)
+
     BUILDER.create_masked_load, BUILDER.create_masked_store = create_masked_load, create_masked_store
+    BUILDER.create_atomic_rmw, BUILDER.create_atomic_cas = create_atomic_rmw, create_atomic_cas
+    BUILDER.create_dot = create_dot
 
 
 def _mend_arguments() -> None:
@@ -143,6 +204,17 @@ def constexpr_names(function: Callable[..., Any]) -> list[str]:
     return names
 
 
+def is_constant_value(value: Any, depth: int = 0) -> bool:
+    """Whether a constexpr may hold it: numbers, text, dtypes, jit functions and tuples of them."""
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, (tuple, list)) and depth < 4:
+        return all(is_constant_value(item, depth + 1) for item in value)
+    if value is None or isinstance(value, (bool, int, float, str, tl.dtype, torch.dtype, ti.InterpretedFunction, np.generic)):
+        return True
+    return callable(value) and str(getattr(value, "__module__", "")).startswith("triton.")
+
+
 class GridRun(ti.GridExecutor):  # type: ignore[misc]
     """Runs one launch, telling `on_program` how far it is."""
 
@@ -162,6 +234,9 @@ class GridRun(ti.GridExecutor):  # type: ignore[misc]
         for hook in self.pre_run_hooks:
             hook(*args_dev, **kwargs)
         bound = inspect.getcallargs(self.fn, *args_dev, **kwargs)
+        for name in self.constexprs:
+            if not is_constant_value(bound.get(name)):
+                raise TypeError(f"constexpr argument `{name}` is a {type(bound[name]).__name__}, not a constant")
         grid = self.grid({**bound}) if callable(self.grid) else self.grid
         grid = (grid,) if isinstance(grid, int) else tuple(int(size) for size in grid)
         if len(grid) > 3:

@@ -23,15 +23,17 @@ from typing import Any
 import tomllib
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 MAX_CONSTANT_ELEMENTS = 64   # Of one tensor made from Python values inside the entry point.
 MAX_CONSTANTS = 128          # Elements of all of them, and of single elements that are written.
 MAX_SCALAR_READS = 64        # Values that `item` and `tolist` read into Python, all in all.
 MAX_SCALAR_MATH = 8          # Operators on one-element results of kernels.
+MAX_SPLITS = 32              # Partial products of matrices that torch may add up.
 MIN_REDUCTION = 4            # A kernel's partial results are at most this share of what it read.
 MAX_VIOLATIONS = 16
 _SCALAR_MATH = frozenset("add sub mul div rsub neg sqrt rsqrt exp log reciprocal pow abs clamp clamp_min true_divide".split())
+_FILLED = frozenset(("full", "full_like", "new_full", "scalar_tensor", "linspace", "arange"))
 _LIFTS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
 
 
@@ -59,7 +61,8 @@ class Buffer:
     origin: str
     digest: bytes | None = None
     reduced_from: int = 0  # For a kernel's output: elements of inputs, weights and kernels' outputs that the launch read.
-    programs: int = 0      # For a kernel's output: programs of the launch.
+    programs: int = 0      # For a kernel's output: programs of the launch,
+    dots: bool = False     # and whether they multiplied matrices.
 
 
 @dataclasses.dataclass
@@ -102,14 +105,14 @@ class Ledger:
         data = (ctypes.c_char * size).from_address(storage.data_ptr()) if size else b""
         return hashlib.blake2b(data, digest_size=16).digest()
 
-    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0) -> None:
+    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0, dots: bool = False) -> None:
         if tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0:
             return
         self.buffers[storage.data_ptr()] = Buffer(
-            storage, origin, self.digest(storage) if digest else None, reduced_from, programs
+            storage, origin, self.digest(storage) if digest else None, reduced_from, programs, dots
         )
 
     def find(self, tensor: torch.Tensor) -> Buffer | None:
@@ -139,6 +142,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.violations: list[dict[str, str]] = []
         self.torch_ops: list[str] = []
         self.launches: dict[str, Launch] = {}
+        self.own_globals = {id(globals())}  # Modules whose reads are ours; told by identity, since a name can be taken.
         self.scalar_reads = self.constants = self.scalar_math = 0
 
     # -- one call of the entry point -----------------------------------------------------------------------------------
@@ -158,6 +162,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def end(self, outputs: Any) -> None:
         for tensor in tensors_of(outputs):
             self._demand(tensor, "the returned value")
+            self._demand_device(tensor, "the returned value")
         self.judging = False
 
     def abandon(self) -> None:
@@ -176,34 +181,48 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if problem:  # Named once.
             self.ledger.know(tensor, "unknown")
 
+    def _demand_device(self, tensor: torch.Tensor, where: str) -> None:
+        if self.host_storages and Ledger.key(tensor) in self.host_storages:
+            self.violate("wrong-device", f"{where} would be on the CPU: it was made without device=, or moved there")
+
     # -- launches ------------------------------------------------------------------------------------------------------
 
     def launch(self, name: str, arguments: Any, run: Callable[[], tuple[int, ...]]) -> None:
         """Runs one launch; checks its arguments before, renews the digests of its tensors after."""
         tensors = list(tensors_of(arguments))
         if self.judging and not self.quiet:
+            if self not in _get_current_dispatch_mode_stack():
+                self.violate("torch-knockout", f"operators were hidden from the observer before the launch of `{name}`")
             self._demand_plain(arguments, name)
             for tensor in tensors:
                 self._demand(tensor, f"an argument of the launch of `{name}`")
-        reads = self.watch_reads(self._spans(tensors)) if self.judging and self.watch_reads is not None else None
+                self._demand_device(tensor, f"an argument of the launch of `{name}`")
+        reads = None
+        if self.watch is not None:
+            storages = [t.untyped_storage() for t in tensors] + [b.storage for b in self.ledger.buffers.values()]
+            bounds = [(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages if s.nbytes()]
+            reads = self.watch(self._spans(tensors), bounds)
         self.quiet += 1
         try:
             grid = run()
         finally:
             self.quiet -= 1
-            if self.watch_reads is not None:
-                self.watch_reads(None)
+            if self.watch is not None:
+                self.watch(None, [])
         read = reads.count() if reads is not None else 0
+        dots = reads is not None and reads.dots > 0
         for tensor in tensors:
             previous = self.ledger.find(tensor)
             digest = Ledger.digest(tensor.untyped_storage()) if tensor.untyped_storage().nbytes() else b""
             if previous is None or previous.digest != digest:
-                self.ledger.know(tensor, "launch", read, programs=grid[0] * grid[1] * grid[2])
+                self.ledger.know(tensor, "launch", read, programs=grid[0] * grid[1] * grid[2], dots=dots)
         if self.judging:
             seen = self.launches.setdefault(name, Launch(name, 0, grid))
             seen.count += 1
 
-    watch_reads: Callable[[Any], Any] | None = None  # Set by the interpreter: starts (spans) and ends (None) the watch.
+    # Set by the interpreter: begins to watch a launch (storages whose reading counts, memory that may be reached), or ends it.
+    watch: Callable[[Any, list[tuple[int, int]]], Any] | None = None
+    host_storages: set[int] | None = None  # Set by the virtual GPU: storages that would lie on the CPU.
 
     def _spans(self, tensors: list[torch.Tensor]) -> list[tuple[int, int, int]]:
         """Storages whose reading counts as work: inputs, weights and kernels' outputs, not buffers made for the occasion."""
@@ -234,11 +253,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         if self.quiet:
+            if self.judging and not (self.in_mend is not None and self.in_mend()):
+                self._refuse(func, "inside a kernel's launch")
             return func(*args, **kwargs)
         given = list(tensors_of(args)) + list(tensors_of(kwargs))
-        allowed = self._judge(func, given) if self.judging else True
+        allowed = self._judge(func, given, reduction_factor(args, kwargs)) if self.judging else True
         result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
+        if self.judging and self.glue.group_of(name) in ("view", "query") and name not in ("resize_", "resize_as_"):
+            return result  # The same storage: known if it was known, and its contents are not looked at anew.
+        if self.judging:
+            self._judge_cast(func, given, result)
         constant = self.judging and bool(given) and all(self._is_small_constant(tensor) for tensor in given)
         for tensor in tensors_of(result):
             buffer = self.ledger.find(tensor)
@@ -252,16 +277,35 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.ledger.know(tensor, name, digest=self.judging)
         return result
 
+    in_mend: Callable[[], bool] | None = None  # Set by the interpreter: whether a mend of ours is calling torch.
+
+    def _judge_cast(self, func: Any, given: list[torch.Tensor], result: Any) -> None:
+        """A cast of numbers to integers or booleans must keep their values: rounding and `!= 0` are computations."""
+        name = func.overloadpacket.__name__
+        if name not in ("_to_copy", "copy_") or not given or not isinstance(result, torch.Tensor):
+            return
+        source = given[-1] if name == "copy_" else given[0]
+        if not source.is_floating_point() or result.is_floating_point() or result.is_complex() or not source.numel():
+            return
+        if not bool((result.to(source.dtype) == source.expand(result.shape)).all()):
+            self._refuse(func, f"a cast from {source.dtype} to {result.dtype} that changes values computes")
+
     def _lineage(self, given: list[torch.Tensor]) -> int:
         """What a copy of a kernel's output was reduced from."""
         found = [buffer.reduced_from for tensor in given if (buffer := self.ledger.find(tensor)) is not None]
         return max(found, default=0)
 
-    def _judge(self, func: Any, given: list[torch.Tensor]) -> bool:
+    def _judge(self, func: Any, given: list[torch.Tensor], factor: int) -> bool:
         name = func.overloadpacket.__name__
         group = self.glue.group_of(name) if func.namespace in ("aten", "prim") else None
+        if group == "view" and func._overloadname == "dtype" and given and isinstance(given[0], torch.Tensor):
+            self.constants += 1  # Looking at the bits as another type; of another width it takes numbers apart.
         if group == "view" or group == "query":
             return True
+        if name in _FILLED:
+            self.constants += 1
+            if self.constants > MAX_CONSTANTS:
+                self.violate("storage-origin", f"more than {MAX_CONSTANTS} tensors were filled with host values")
         if name in _LIFTS:
             for tensor in given:
                 if self.ledger.find(tensor) is None:
@@ -282,11 +326,19 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if self.constants > MAX_CONSTANTS:
                 self.violate("storage-origin", f"more than {MAX_CONSTANTS} single values were written by host code")
         if group == "partial_reduction":
-            if all(self._is_partial(tensor) for tensor in given) and given:
+            if given and all(self._is_partial(tensor, factor) for tensor in given):
                 return True
             self._refuse(func, "it reduces more than a kernel's partial results")
             return False
+        if name == "repeat_interleave" and len(given) > 1 and not self._is_small_constant(given[1]):
+            self._refuse(func, "repeats that are counted in a tensor compute")
+            return False
+        if group == "constant" and given and name not in ("fill_", "fill", "zero_", "zero"):
+            self._refuse(func, "a constant that is made of tensors is a computation")
+            return False
         if group is not None:
+            return True
+        if name in ("add_", "copy_", "fill_") and given and all(self._is_counter(tensor) for tensor in given):
             return True
         if name in _SCALAR_MATH and given and all(t.numel() == 1 and self._from_kernel(t) for t in given):
             self.scalar_math += 1
@@ -296,6 +348,11 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return False
         self._refuse(func, "it computes")
         return False
+
+    def _is_counter(self, tensor: torch.Tensor) -> bool:
+        """A single integer of the module's state, as batch norm's count of batches."""
+        buffer = self.ledger.find(tensor)
+        return tensor.numel() == 1 and not tensor.is_floating_point() and buffer is not None and buffer.origin in ("state", "add_")
 
     def read_values(self, count: int) -> None:
         """Counts values that leave for Python."""
@@ -307,13 +364,16 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         buffer = self.ledger.find(tensor)
         return buffer is not None and buffer.origin == "constant" and tensor.numel() <= MAX_CONSTANT_ELEMENTS and not self.ledger.problem(tensor)
 
-    def _is_partial(self, tensor: torch.Tensor) -> bool:
-        """Whether a kernel has done most of the reduction: one value a program, of at least `MIN_REDUCTION` that it read."""
+    def _is_partial(self, tensor: torch.Tensor, factor: int) -> bool:
+        """Whether a kernel has done most of the reduction, of which `factor` is left: it read at least `MIN_REDUCTION` values
+        for each that it stored, and as many as are left or one value a program; or it multiplied matrices (split-K)."""
         buffer = self.ledger.find(tensor)
         if buffer is None or tensor.numel() == 0:
             return False
-        few = tensor.numel() <= buffer.programs or buffer.reduced_from >= 32 * tensor.numel()
-        return few and buffer.reduced_from >= MIN_REDUCTION * tensor.numel()
+        if buffer.dots and factor <= MAX_SPLITS:
+            return True
+        own = buffer.reduced_from // tensor.numel()
+        return own >= MIN_REDUCTION and (own >= factor or tensor.numel() <= buffer.programs)
 
     def _from_kernel(self, tensor: torch.Tensor) -> bool:
         buffer = self.ledger.find(tensor)
@@ -326,24 +386,48 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.violate("torch-knockout", f"torch operator `{name}` ran inside the entry point: {why}; do it in a kernel")
 
 
+def reduction_factor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """How many values of its first argument a sum or mean makes one."""
+    if not args or not isinstance(args[0], torch.Tensor):
+        return 1
+    dims = args[1] if len(args) > 1 else kwargs.get("dim")
+    if dims is None or dims == []:
+        return args[0].numel()
+    if not isinstance(dims, (int, list, tuple)):
+        return 1
+    factor = 1
+    for dim in [dims] if isinstance(dims, int) else dims:
+        if -args[0].dim() <= dim < args[0].dim():
+            factor *= args[0].shape[dim]
+    return factor
+
+
+def _without_dynamo() -> None:
+    """torch wraps `__torch_dispatch__` so that its first call imports all of torch._dynamo; see light_dynamo.py."""
+    wrapped = getattr(Observer.__torch_dispatch__, "__wrapped__", None)
+    if wrapped is not None:
+        wrapped.__dynamo_disable = wrapped
+
+
+_without_dynamo()
+
+
 class HostReads(TorchFunctionMode):
     """Sees what leaves torch without an operator: numpy views, DLPack, lists."""
 
     _VIEWS = frozenset(("numpy", "untyped_storage", "storage", "_typed_storage", "__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))
-
-    _OURS = frozenset((__name__, "run_candidate", "interpreter_mends", "triton.runtime.interpreter"))
 
     def __init__(self, observer: Observer) -> None:
         super().__init__()
         self.observer = observer
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        asker = sys._getframe(1).f_globals.get("__name__", "")
-        if self.observer.judging and not self.observer.quiet and asker not in self._OURS:
+        ours = id(sys._getframe(1).f_globals) in self.observer.own_globals
+        if self.observer.judging and not self.observer.quiet and not ours:
             name = getattr(func, "__name__", "")
             if name in self._VIEWS:
                 self.observer.violate("torch-knockout", f"`{name}` hands a tensor's memory to host code inside the entry point")
-            elif name == "tolist" and args and isinstance(args[0], torch.Tensor):
+            elif name in ("tolist", "__repr__", "__str__", "__format__") and args and isinstance(args[0], torch.Tensor):
                 self.observer.read_values(args[0].numel())
         return func(*args, **(kwargs or {}))
 

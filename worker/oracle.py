@@ -95,7 +95,7 @@ class Oracle:
         try:
             with time_limit(task.run_seconds):
                 module = load_module(task.source, "reference")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Unusable("reference-failed", f"the problem does not load: {error}", traceback_tail(error)) from error
         for name in [task.entry, "get_inputs"]:
             if not callable(getattr(module, name, None)):
@@ -183,10 +183,14 @@ class Oracle:
         inputs_after: list[Any] | None = None
         if subject == "candidate":
             reader = TensorReader(descriptors[0])
-            actual = decode_value(request["outputs"], reader)
-            if request.get("inputs_after") is not None:
-                inputs_after = decode_value(request["inputs_after"], reader)
-            reader.close()
+            try:
+                actual = decode_value(request["outputs"], reader)
+                if request.get("inputs_after") is not None:
+                    inputs_after = decode_value(request["inputs_after"], reader)
+            except (ProtocolError, ValueError, AttributeError, KeyError, TypeError, OverflowError, RuntimeError) as error:
+                return {"type": "malformed", "message": f"the outputs are not as described: {error}"[:300]}
+            finally:
+                reader.close()
         else:
             actual = stand_in(subject, trial, self._task(), self._guarded)
             if actual is None:
@@ -195,11 +199,8 @@ class Oracle:
         result: Record = {"type": "compared", "applies": True, "structure": compare.same_structure(trial.native, actual), "leaves": [], "inputs": ""}
         if result["structure"]:
             return result
-        actual_leaves = [leaf.native for leaf in compare.leaves(actual)]
+        actual_leaves = [leaf.native for leaf in compare.leaves(compare.in_order_of(trial.native, actual))]
         tensors = [t for t in tensors_in(trial.inputs)]
-        if isinstance(actual, dict):  # Keys may come in another order.
-            actual = {key: actual[key] for key in trial.native}
-            actual_leaves = [leaf.native for leaf in compare.leaves(actual)]
         for leaf, value, bounds in zip(leaves, actual_leaves, request["tolerances"], strict=True):
             result["leaves"].append(compare.compare_leaf(leaf, value, float(bounds[0]), float(bounds[1]), tensors))
         if subject == "candidate":
@@ -225,7 +226,7 @@ class Oracle:
             raise Unusable("task-too-large", f"{what} of the problem took {error}") from error
         except MemoryError as error:
             raise Unusable("task-too-large", f"{what} of the problem ran out of memory") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, RuntimeError) and "alloc" in str(error):
                 raise Unusable("task-too-large", f"{what} of the problem ran out of memory") from error
             raise Unusable("reference-failed", f"{what} of the problem raised {type(error).__name__}: {error}", traceback_tail(error)) from error

@@ -147,12 +147,22 @@ class ReferenceTask:
                     best = Variant("scaled", text, count, changed, cap=cap)
                 if count <= budget:
                     break
+        if not fits and shapes == "both":
+            self._plan_odd(original.elements, budget)
         if best is not None and (fits or best.elements <= budget or best.elements * 4 < original.elements):
             self.variants["scaled"] = best
             if not fits:
                 self._plan_stretched(best, 4 * budget)
         if not self.variants:
             self.variants["original"] = original
+
+    def _plan_odd(self, elements: int, budget: int) -> None:
+        """Adds the variant `odd`, at sizes that are no multiples of anything."""
+        for cap, text, changed in scale_task.candidates(self.source, scale_task.ODD_LADDER):
+            count = self.count(text)
+            if 0 < count <= budget and (count < elements or elements <= 0):
+                self.variants["odd"] = Variant("odd", text, count, changed, cap=cap)
+                return
 
     def _plan_stretched(self, scaled: Variant, budget: int) -> None:
         """Adds variants `stretched-1` … in which one size stays long."""
@@ -172,12 +182,12 @@ class ReferenceTask:
             try:
                 with time_limit(15.0), torch.device("meta"), torch.no_grad():
                     return self._count_with(load_module(source, "reference"))
-            except Exception:  # noqa: BLE001 - whatever the reference raises on meta tensors, counting for real decides
+            except (Exception, SystemExit):  # noqa: BLE001 - whatever the reference raises on meta tensors, counting for real decides
                 pass
         try:
             with time_limit(self.run_seconds), VirtualCuda(), torch.no_grad():
                 return self._count_with(load_module(source, "reference"))
-        except Exception:  # noqa: BLE001 - a scaled task that does not run is simply not used
+        except (Exception, SystemExit):  # noqa: BLE001 - a scaled task that does not run is simply not used
             return -1
 
     def _count_with(self, module: types.ModuleType) -> int:

@@ -7,6 +7,7 @@ but that a phase has ended: outputs are compared elsewhere, byte by byte.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import hashlib
 import importlib.util
@@ -34,10 +35,13 @@ from protocol import (
     encode_value,
 )
 from reference_task import plain_structure
-from weights import load_weights, randomise_initialisers
+from weights import load_weights, randomise_initialisers, state_of
 
 MODULE_NAME = "answer"
 PROGRESS_SECONDS = 0.25
+
+
+KINDS: dict[str, type[BaseException]] = {}  # The interpreter's own exceptions, by what they mean; an answer's namesakes are none.
 
 
 class Failure(Exception):
@@ -54,8 +58,10 @@ def failure_record(phase: str, error: BaseException, path: str) -> Record:
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
-    if any(type(item).__name__ == "InterpreterGap" for item in chain):
+    if any(isinstance(item, KINDS["gap"]) for item in chain if "gap" in KINDS):
         kind = "gap"
+    elif any(isinstance(item, KINDS["bounds"]) for item in chain if "bounds" in KINDS):
+        kind = "bounds"
     elif isinstance(error, SystemExit):
         kind = "exit"
     elif isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate memory" in str(error):
@@ -128,14 +134,17 @@ class Session:
         self.channel = channel
         self.mode = mode
         self.folder = folder
+        self.capability = capability
+        self.virtual_cuda = virtual_cuda.VirtualCuda()
         self.target = virtual_cuda.Target(capability)
         self.observer = Observer() if mode == "interpret" else None
         self.compiler: Any = None
         self.candidate: Candidate | None = None
         self.model: torch.nn.Module | None = None
         self.weights: list[tuple[str, torch.Tensor, bool]] = []
+        self.restored: list[tuple[torch.Tensor, torch.Tensor, bool]] = []  # (own, value, is a parameter)
+        self.choice: Any = None
         self.kept: dict[int, tuple[Any, torch.Tensor]] = {}
-        self.virtual_cuda = virtual_cuda.VirtualCuda()
         self._last_progress = 0.0
         if mode == "interpret":
             self._install_interpreter()
@@ -146,23 +155,36 @@ class Session:
             self.compiler.install()
 
     def _install_interpreter(self) -> None:
+        import compile_launches
+        import interpreter_libdevice
         import interpreter_mends
         from triton.runtime import interpreter as ti
 
         observer = self.observer
         assert observer is not None
+        KINDS.update(gap=interpreter_libdevice.InterpreterGap, bounds=interpreter_mends.OutOfBounds)
+        self.choice = interpreter_mends.AutotuneChoice
 
-        def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if warmup:
-                return
+                return compile_launches.Warmed(function)
             executor = interpreter_mends.GridRun(function.rewrite(), function.fn, function.arg_names, grid, function.pre_run_hooks)
             observer.launch(function.fn.__name__, (args, kwargs), executor.prepare(*args, **kwargs))
 
-        def watch_reads(spans: list[tuple[int, int, int]] | None) -> Any:
+        def watch(spans: list[tuple[int, int, int]] | None, bounds: list[tuple[int, int]]) -> Any:
+            interpreter_mends.Bounds.spans = bounds
             interpreter_mends.Reads.current = interpreter_mends.Reads(spans) if spans is not None else None
             return interpreter_mends.Reads.current
 
-        observer.watch_reads = watch_reads
+        observer.watch = watch
+        observer.in_mend = lambda: interpreter_libdevice.Calling.depth > 0
+        for module in (interpreter_mends, interpreter_libdevice, ti, sys.modules[__name__], sys.modules["protocol"], virtual_cuda):
+            observer.own_globals.add(id(vars(module)))
+        observer.host_storages = self.virtual_cuda.host_storages
+        self.virtual_cuda.tracking = lambda: observer.judging and not observer.quiet
+        from triton.runtime.driver import driver
+
+        driver.set_active(compile_launches.TargetDriver(self.capability, self.target))
         interpreted: Any = ti.InterpretedFunction
         interpreted.run = run
         interpreter_mends.GridRun.on_program = self._progress
@@ -181,6 +203,7 @@ class Session:
             file.write(request["source"])
         self.candidate = Candidate(path, request["entry"], request["kind"])
         randomise_initialisers()
+        hide_worker_modules()
         self.candidate.load()
         return {"type": "loaded"}
 
@@ -204,27 +227,40 @@ class Session:
         if self.model is None:
             unmatched = [{"name": name, "constant": constant} for name, _, constant in self.weights]
             return {"type": "constructed", "by_name": 0, "by_shape": 0, "unmatched": unmatched, "own": 0}
-        return load_weights(self.model, self.weights)
+        record = load_weights(self.model, self.weights)
+        weights = {p.untyped_storage().data_ptr() for p in torch.nn.Module.parameters(self.model)}
+        self.restored = [
+            (tensor, tensor.clone(), tensor.untyped_storage().data_ptr() in weights) for _, tensor in state_of(self.model)
+        ]
+        return record
+
+    def _restore_weights(self) -> None:
+        """A module may change its parameters and buffers; each trial starts from the same."""
+        with torch.no_grad():
+            for tensor, value, _ in self.restored:
+                tensor.copy_(value)
 
     def run(self, request: Record, descriptors: list[int]) -> Record:
         candidate = self._candidate()
         observer = self.observer
         assert observer is not None and candidate.callable is not None
+        # Whatever may run code of the answer comes before the inputs are in this process.
+        self._restore_weights()
+        state = state_tensors([self.model, candidate.callable, vars(self._module())])
+        choice = self.choice
+        choice.index, choice.used = int(request["config"]), []
         reader = TensorReader(descriptors[0])
         inputs = [self._input(spec, reader, index) for index, spec in enumerate(request["arguments"])]
         reader.close()
         before = [(tensor, digest_of(tensor)) for tensor in tensors_of(inputs)]
-        if self.model is not None:
-            load_weights(self.model, self.weights)  # A module may change its buffers; each trial starts from the same.
-        import interpreter_mends
-
-        choice = interpreter_mends.AutotuneChoice
-        choice.index, choice.used = int(request["config"]), []
-        observer.begin(inputs, state_tensors([self.model, candidate.callable, vars(self._module())]))
+        weights = [(tensor, digest_of(tensor)) for tensor, _, is_weight in self.restored if is_weight]
+        observer.begin(inputs, state)
         torch.default_generator.manual_seed(int(request["seed"]))
         with candidate.phase("run"):
             try:
                 outputs = plain_structure(candidate.callable(*inputs))
+                if any(digest_of(weight) != digest for weight, digest in weights):
+                    observer.violate("storage-changed", "a parameter of the module was changed while it ran")
                 observer.end(outputs)
             finally:
                 observer.abandon()
@@ -340,9 +376,16 @@ class Session:
                 self.channel.send(reply)
 
 
-def digest_of(tensor: torch.Tensor) -> bytes:
-    import ctypes
+def hide_worker_modules() -> None:
+    """Takes our modules out of `sys.modules`: importing one by name then gives an answer a copy that nothing here uses."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(here + os.sep) and name != "light_dynamo":
+            del sys.modules[name]
+    sys.modules["__main__"] = types.ModuleType("__main__")
 
+
+def digest_of(tensor: torch.Tensor) -> bytes:
     storage = tensor.untyped_storage()
     size = storage.nbytes()
     return hashlib.blake2b((ctypes.c_char * size).from_address(storage.data_ptr()) if size else b"", digest_size=16).digest()

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 SMALLEST_SCALED = 5
-LADDER = (64, 48, 32, 24, 16, 12, 8, 6, 5)
+LADDER = (512, 256, 128, 64, 32, 16, 8, 48, 24, 12, 6, 5)  # Powers of two first: kernels may rely on them.
 ODD_LADDER = (37, 23, 13, 7, 5)
 _SIZE_FUNCTIONS = ("get_inputs", "get_init_inputs")
 _MAX_FOLDED = 1 << 40
@@ -84,13 +84,25 @@ def capped(cap: int) -> Callable[[int], int]:
 
 
 def distinct(found: set[int], cap: int) -> Callable[[int], int] | None:
-    """Sizes above `cap` become cap, cap - step, cap - 2 * step …, the largest first, so that what differed still does and
-    a mixed-up stride shows. None where there is nothing to keep apart or no room."""
+    """Sizes above `cap` become unequal smaller ones, the largest `cap` itself, so that a mixed-up stride shows. Powers of
+    two stay powers of two where `cap` is one, and the others stay none: kernels may rely on it. None where there is
+    nothing to keep apart or no room."""
     above = sorted((value for value in found if value > cap), reverse=True)
-    step = 8 if cap % 8 == 0 and cap >= 24 else 2
-    if len(above) < 2 or cap - step * (len(above) - 1) < SMALLEST_SCALED:
+    if not above:
         return None
-    mapping = {value: cap - step * index for index, value in enumerate(above)}
+    power = cap & (cap - 1) == 0
+    mapping: dict[int, int] = {}
+    next_power, others = cap, 0
+    for value in above:
+        if not power:
+            mapping[value] = cap - 2 * len(mapping)
+        elif value & (value - 1) == 0:
+            mapping[value], next_power = next_power, next_power // 2
+        else:
+            others += 1
+            mapping[value] = cap - (2 * others - 1 if value % 2 else 8 * others)
+    if min(mapping.values()) < SMALLEST_SCALED or len(set(mapping.values())) < len(mapping):
+        return None
     return lambda value: mapping.get(value, value)
 
 

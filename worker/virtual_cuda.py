@@ -6,6 +6,7 @@ for the target GPU. Reading the device is honest and common, so it must work and
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from torch.overrides import TorchFunctionMode
 
 CUDA = torch.device("cuda", 0)
 CPU = torch.device("cpu")
+_TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+_NOWHERE = 1 << 44  # The address that a tensor without memory gives: aligned, and nothing to branch on.
 
 
 class Target:
@@ -51,6 +54,10 @@ class Target:
         )
 
 
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and value.split(":")[0] in ("cuda", "cpu", "meta"))
+
+
 def _is_cuda_device(value: Any) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
@@ -63,23 +70,63 @@ class VirtualCuda(TorchFunctionMode):
     def __init__(self, device: torch.device = CPU) -> None:
         super().__init__()
         self.device = device
+        self.host_storages: set[int] = set()  # Of tensors that a real machine would have on the CPU.
+        self.tracking: Callable[[], bool] = lambda: False
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is torch.Tensor.cuda or (func is torch.Tensor.cpu and self.device.type == "meta"):
-            return args[0]
-        if kwargs:
-            kwargs = {
-                key: self.device if _is_cuda_device(value) else value
-                for key, value in kwargs.items()
-                if not (key == "pin_memory" and value)
-            }
-            if type(kwargs.get("device")) is int:
-                kwargs["device"] = self.device
-        if any(_is_cuda_device(value) for value in args):
-            args = tuple(self.device if _is_cuda_device(value) else value for value in args)
-        return func(*args, **(kwargs or {}))
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))  # A name, not a place: stays what the code says.
+        named = [value for value in (*args, *(kwargs or {}).values()) if _is_device(value)]
+        device = named[-1] if named else None
+        if func in (torch.Tensor.cuda, torch.Tensor.cpu):
+            device = "cuda" if func is torch.Tensor.cuda else "cpu"
+            result = args[0] if self.device.type == "meta" or not self.tracking() else self._moved(args[0], device)
+        else:
+            if kwargs:
+                kwargs = {
+                    key: self.device if _is_cuda_device(value) else value
+                    for key, value in kwargs.items()
+                    if not (key == "pin_memory" and value)
+                }
+                if type(kwargs.get("device")) is int:
+                    device, kwargs["device"] = "cuda", self.device
+            if any(_is_cuda_device(value) for value in args):
+                args = tuple(self.device if _is_cuda_device(value) else value for value in args)
+            result = func(*args, **(kwargs or {}))
+            if func is torch.Tensor.to and device is not None and self.tracking() and isinstance(result, torch.Tensor):
+                result = self._moved(result, device)
+        if self.tracking() and func in _FACTORIES and isinstance(result, torch.Tensor):
+            if device is None or not _is_cuda_device(device):
+                self._mark(result, host=True)
+            else:
+                self._mark(result, host=False)
+        return result
+
+    def _moved(self, tensor: torch.Tensor, device: Any) -> torch.Tensor:
+        """A copy where the tensor would change sides, else itself."""
+        to_host = not _is_cuda_device(device)
+        if (tensor.untyped_storage().data_ptr() in self.host_storages) == to_host:
+            return tensor
+        copy = tensor.clone()
+        self._mark(copy, host=to_host)
+        return copy
+
+    def _mark(self, tensor: torch.Tensor, host: bool) -> None:
+        key = tensor.untyped_storage().data_ptr()
+        if host and tensor.numel():
+            self.host_storages.add(key)
+        else:
+            self.host_storages.discard(key)  # The address may have been another tensor's.
+
+
+_FACTORIES = frozenset(
+    (
+        torch.empty, torch.zeros, torch.ones, torch.full, torch.arange, torch.tensor, torch.as_tensor, torch.linspace, torch.eye,
+        torch.rand, torch.randn, torch.randint, torch.empty_strided, torch.scalar_tensor, torch.from_numpy,
+    )
+)  # fmt: skip
 
 
 class _Nothing:
@@ -111,7 +158,7 @@ class _Nothing:
 
 def _asked_by_torch() -> bool:
     """Whether torch's own Python code reads the property: it needs the truth."""
-    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch")
+    return sys._getframe(2).f_code.co_filename.startswith(_TORCH_FOLDER)
 
 
 def install(target: Target) -> None:
@@ -161,6 +208,12 @@ def install(target: Target) -> None:
     def is_meta(self: torch.Tensor) -> bool:
         return bool(real_is_meta.__get__(self)) if _asked_by_torch() else False
 
+    real_data_ptr = tensor.data_ptr
+
+    def data_ptr(self: torch.Tensor) -> int:
+        return int(real_data_ptr(self)) or _NOWHERE
+
+    tensor.data_ptr = data_ptr
     tensor.device, tensor.is_cuda = property(device), property(is_cuda)
     tensor.is_cpu, tensor.is_meta = property(is_cpu), property(is_meta)
     tensor.get_device = lambda self: 0

@@ -36,6 +36,12 @@ class SetupError : public UserError {
   using UserError::UserError;
 };
 
+/// Ctrl-C came while something could not be put away as a value. The command line exits with 130.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// A fault of this program. The command line asks for a report and exits with 4.
 class InvariantError : public std::logic_error {
  public:

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -9,11 +10,17 @@
 int main(int argc, char** argv) try {
   std::signal(SIGPIPE, SIG_IGN);  // A reader that goes away is an error that we report, not our death.
   return autotriton::cli::run_command(argc, argv);
+} catch (const autotriton::Interrupted&) {
+  return 130;
 } catch (const autotriton::SetupError& error) {
   std::fprintf(stderr, "autotriton: %s\n", error.what());
   return 4;
 } catch (const autotriton::UserError& error) {
   std::fprintf(stderr, "autotriton: %s\n", error.what());
+  return 2;
+} catch (const std::filesystem::filesystem_error& error) {
+  std::fprintf(stderr, "autotriton: %s: %s; name another place\n", error.path1().c_str(),
+               error.code().message().c_str());
   return 2;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "autotriton: internal error, please report: %s\n", error.what());

@@ -34,7 +34,7 @@ struct Flags {
   std::string seed;
   std::string keep;
   std::vector<std::string> budgets;
-  int trials = 5;
+  int trials = 7;
   int jobs = 0;
   bool json = false;
   bool quiet = false;
@@ -219,7 +219,7 @@ int verify_command(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str()
       ->group("How");
-  app.add_option("--trials", flags.trials, "runs on secret inputs of five kinds")
+  app.add_option("--trials", flags.trials, "runs on secret inputs of seven kinds")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group("How");

@@ -25,7 +25,8 @@ using testing::HasSubstr;
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;
-  for (std::size_t at = 0; at + 1 < hex.size(); at += 2) bytes.push_back(static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16)));
+  for (std::size_t at = 0; at + 1 < hex.size(); at += 2)
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(at, 2), nullptr, 16)));
   return bytes;
 }
 

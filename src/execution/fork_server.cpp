@@ -168,11 +168,9 @@ struct ForkServer::Impl {
     errors = std::move(error_read);
     ::fcntl(errors.get(), F_SETFL, O_NONBLOCK);
     last_words.clear();
-    read_report(report_read);
+    read_report(report_read, staging);
     const auto deadline = std::chrono::steady_clock::now() + options.start_timeout;
     for (std::size_t index = 0; index < servers.size(); ++index) wait_for_ready(index, deadline);
-    std::error_code ignored;
-    fs::remove(room.staging, ignored);
   }
 
   static std::string extra_python_path() {
@@ -180,12 +178,15 @@ struct ForkServer::Impl {
     return given == nullptr || *given == '\0' ? "" : std::string(":") + given;
   }
 
-  void read_report(UniqueFd& report_read) {
+  /// Waits until the servers have their room; the folder that it was built on is then free.
+  void read_report(UniqueFd& report_read, const fs::path& staging) {
     std::string text;
     std::array<char, 512> bytes;
     ssize_t count = 0;
     while ((count = ::read(report_read.get(), bytes.data(), bytes.size())) > 0)
       text.append(bytes.data(), static_cast<std::size_t>(count));
+    std::error_code ignored;
+    fs::remove(staging, ignored);
     sandbox = {};
     if (text.empty()) {
       sandbox.obtained = {"server namespaces", "read-only root", "not root"};
@@ -219,7 +220,10 @@ struct ForkServer::Impl {
       if (left <= 0 || ::poll(set.data(), set.size(), static_cast<int>(left)) == 0)
         fail_start("the workers did not start in time");
       drain_errors();
-      if (set[2].revents != 0) fail_start("interrupted while the workers started");
+      if (set[2].revents != 0) {
+        stop_locked();
+        throw Interrupted("while the workers started");
+      }
     }
   }
 

@@ -17,8 +17,8 @@
 #include "base/error.h"
 #include "base/paths.h"
 
-// Real servers and real jobs: Python with torch, confined as in service. What a job can do is told by the job itself, from
-// code that runs inside, and by /proc from outside.
+// Real servers and real jobs: Python with torch, confined as in service. What a job can do is told by the job itself,
+// from code that runs inside, and by /proc from outside.
 
 namespace autotriton::execution {
 namespace {
@@ -38,7 +38,10 @@ using testing::StartsWith;
 ForkServer::Options options(int interrupt = -1) {
   const Surroundings around = Surroundings::of_this_process();
   const fs::path worker = AUTOTRITON_SOURCE_DIR "/worker";
-  return {.python = python_interpreter(around, worker), .worker = worker, .confine_library = AUTOTRITON_CONFINE_LIBRARY, .interrupt = interrupt};
+  return {.python = python_interpreter(around, worker),
+          .worker = worker,
+          .confine_library = AUTOTRITON_CONFINE_LIBRARY,
+          .interrupt = interrupt};
 }
 
 /// The source as a record that asks a worker to import it.
@@ -59,7 +62,8 @@ std::set<pid_t> descendants(pid_t parent) {
     if (end == std::string::npos) continue;
     char state = 0;
     int ppid = 0;
-    if (std::sscanf(text.c_str() + end + 1, " %c %d", &state, &ppid) == 2 && state != 'Z') children.emplace(ppid, std::stoi(name));
+    if (std::sscanf(text.c_str() + end + 1, " %c %d", &state, &ppid) == 2 && state != 'Z')
+      children.emplace(ppid, std::stoi(name));
   }
   std::set<pid_t> found;
   std::vector<pid_t> todo{parent};
@@ -105,7 +109,9 @@ class ForkServerTest : public testing::Test {
     EXPECT_TRUE(falls_to(pid, 0)) << "servers outlive their owner";
   }
 
-  static Job spawn(const JobLimits& limits = {}, JobMode mode = JobMode::kInterpret) { return server_->spawn(mode, limits, 90); }
+  static Job spawn(const JobLimits& limits = {}, JobMode mode = JobMode::kInterpret) {
+    return server_->spawn(mode, limits, 90);
+  }
 
   /// Sends the source to a new job and waits for what it makes of it.
   static JobEvent event_of(Job& job, const std::string& source, milliseconds patience = seconds(60)) {
@@ -171,8 +177,9 @@ TEST_F(ForkServerTest, AllThreeServersServe) {
 TEST_F(ForkServerTest, AJobReportsEveryConfinement) {
   const Job job = spawn();
   EXPECT_THAT(job.sandbox().missing, testing::IsEmpty()) << job.sandbox().message;
-  for (const char* name : {"user namespace", "pid namespace", "network namespace", "mount namespace", "ipc namespace", "private folder",
-                           "private /proc", "no new privileges", "no capabilities", "system-call filter", "resource limits"}) {
+  for (const char* name :
+       {"user namespace", "pid namespace", "network namespace", "mount namespace", "ipc namespace", "private folder",
+        "private /proc", "no new privileges", "no capabilities", "system-call filter", "resource limits"}) {
     EXPECT_THAT(job.sandbox().obtained, Contains(name));
   }
   EXPECT_THAT(server_->server_sandbox().obtained, Contains("not root"));
@@ -188,7 +195,8 @@ print(json.dumps({"uids": list(os.getresuid()), "gids": list(os.getresgid()), "g
   for (const Json& uid : facts["uids"]) EXPECT_NE(uid, 0);
   for (const Json& gid : facts["gids"]) EXPECT_NE(gid, 0);
   for (const Json& group : facts["groups"]) EXPECT_NE(group, 0);
-  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) EXPECT_EQ(facts[set], "0000000000000000") << set;
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
+    EXPECT_EQ(facts[set], "0000000000000000") << set;
   EXPECT_EQ(facts["NoNewPrivs"], "1");
   EXPECT_EQ(facts["Seccomp"], "2") << "2 is a filter";
   EXPECT_EQ(facts["Threads"], "1");
@@ -207,8 +215,10 @@ TEST_F(ForkServerTest, KillingEveryoneReachesNobody) {
   Job neighbour = spawn();
   const int before = server_->process_id();
   Job job = spawn();
-  const JobEvent event = event_of(job, "import os, signal\nfor pid in [-1, *range(1, 3000)]:\n    try:\n        os.kill(pid, signal.SIGKILL)\n"
-                                       "    except OSError:\n        pass\nclass ModelNew:\n    pass\n");
+  const JobEvent event =
+      event_of(job,
+               "import os, signal\nfor pid in [-1, *range(1, 3000)]:\n    try:\n        os.kill(pid, signal.SIGKILL)\n"
+               "    except OSError:\n        pass\nclass ModelNew:\n    pass\n");
   EXPECT_THAT(event.kind, AnyOf(Kind::kRecord, Kind::kEnded));
   EXPECT_EQ(Json::parse(event_of(neighbour, kGood).frame.body)["type"], "loaded");
   EXPECT_EQ(server_->process_id(), before);
@@ -222,13 +232,16 @@ print(json.dumps({
     "unix": attempt(lambda: socket.socket(socket.AF_UNIX)), "netlink": attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
     "pair": attempt(socket.socketpair)}), flush=True)
 )");
-  EXPECT_THAT(facts["interfaces"].get<std::vector<std::string>>(), AnyOf(testing::IsEmpty(), testing::ElementsAre("lo")));
-  for (const char* kind : {"inet", "udp", "unix", "netlink", "pair"}) EXPECT_THAT(facts[kind].get<std::string>(), StartsWith("PermissionError")) << kind;
+  EXPECT_THAT(facts["interfaces"].get<std::vector<std::string>>(),
+              AnyOf(testing::IsEmpty(), testing::ElementsAre("lo")));
+  for (const char* kind : {"inet", "udp", "unix", "netlink", "pair"})
+    EXPECT_THAT(facts[kind].get<std::string>(), StartsWith("PermissionError")) << kind;
 }
 
 TEST_F(ForkServerTest, DangerousSystemCallsAreRefused) {
-  // Numbers of x86-64: ptrace 101, unshare 272, setns 308, mount 165, memfd_create 319, process_vm_readv 310, bpf 321, keyctl 250,
-  // io_uring_setup 425, userfaultfd 323, perf_event_open 298, shmget 29, setuid 105, personality 135, pidfd_open 434, clone3 435.
+  // Numbers of x86-64: ptrace 101, unshare 272, setns 308, mount 165, memfd_create 319, process_vm_readv 310, bpf 321,
+  // keyctl 250, io_uring_setup 425, userfaultfd 323, perf_event_open 298, shmget 29, setuid 105, personality 135,
+  // pidfd_open 434, clone3 435.
   const Json facts = answer_of(kTry + R"(
 numbers = {"ptrace": 101, "unshare": 272, "setns": 308, "mount": 165, "memfd_create": 319, "process_vm_readv": 310, "bpf": 321, "keyctl": 250,
            "io_uring_setup": 425, "userfaultfd": 323, "perf_event_open": 298, "shmget": 29, "setuid": 105, "personality": 135, "pidfd_open": 434}
@@ -238,13 +251,15 @@ facts["execve"] = attempt(lambda: os.execv("/bin/true", ["true"]))
 print(json.dumps(facts), flush=True)
 )");
   ASSERT_EQ(facts.size(), 17U);
-  for (const auto& [name, result] : facts.items()) EXPECT_THAT(result.get<std::string>(), HasSubstr("Operation not permitted")) << name;
+  for (const auto& [name, result] : facts.items())
+    EXPECT_THAT(result.get<std::string>(), HasSubstr("Operation not permitted")) << name;
 }
 
 TEST_F(ForkServerTest, AJobWritesOnlyInItsFolder) {
   const fs::path theirs = fs::temp_directory_path() / ("autotriton-outside-" + std::to_string(::getpid()));
   std::ofstream(theirs) << "not for jobs";
-  const Json facts = answer_of(kTry + "outside = " + Json(theirs.string()).dump() + "\nworker = " + Json(AUTOTRITON_SOURCE_DIR "/worker").dump() + R"(
+  const Json facts = answer_of(kTry + "outside = " + Json(theirs.string()).dump() +
+                               "\nworker = " + Json(AUTOTRITON_SOURCE_DIR "/worker").dump() + R"(
 places = ["/x", "/tmp/x", "/usr/x", "/usr/lib/x", "/var/tmp/x", "/dev/shm/x", "/proc/sys/kernel/hostname", "/proc/self/oom_score_adj", worker + "/x.py",
           worker + "/glue.toml", sys.prefix + "/x", outside, "/dev/x"]
 print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: write(os.path.expanduser("~/x"))),
@@ -255,9 +270,12 @@ print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: 
 )");
   EXPECT_EQ(facts["own"], "done None");
   EXPECT_EQ(facts["home"], "done None");
-  for (const auto& [place, result] : facts["places"].items()) EXPECT_THAT(result.get<std::string>(), Not(StartsWith("done"))) << place;
-  for (const char* what : {"read outside", "remove", "source", "passwd"}) EXPECT_THAT(facts[what].get<std::string>(), Not(StartsWith("done"))) << what;
-  for (const char* folder : {"home", "mnt", "var", "opt", "boot", "run"}) EXPECT_THAT(facts["root"].get<std::vector<std::string>>(), Not(Contains(folder)));
+  for (const auto& [place, result] : facts["places"].items())
+    EXPECT_THAT(result.get<std::string>(), Not(StartsWith("done"))) << place;
+  for (const char* what : {"read outside", "remove", "source", "passwd"})
+    EXPECT_THAT(facts[what].get<std::string>(), Not(StartsWith("done"))) << what;
+  for (const char* folder : {"home", "mnt", "var", "opt", "boot", "run"})
+    EXPECT_THAT(facts["root"].get<std::vector<std::string>>(), Not(Contains(folder)));
   std::ifstream file(theirs);
   std::string text;
   std::getline(file, text);
@@ -266,7 +284,10 @@ print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: 
 }
 
 TEST_F(ForkServerTest, WhatOneJobWritesTheNextDoesNotSee) {
-  const std::string look = kTry + "print(json.dumps({'there': sorted(os.listdir('..') + os.listdir('.')), 'wrote': attempt(lambda: write('left')), 'job': attempt(lambda: write('/job/left'))}), flush=True)\n";
+  const std::string look =
+      kTry +
+      "print(json.dumps({'there': sorted(os.listdir('..') + os.listdir('.')), 'wrote': attempt(lambda: write('left')), "
+      "'job': attempt(lambda: write('/job/left'))}), flush=True)\n";
   answer_of(look);
   const Json second = answer_of(look);
   EXPECT_THAT(second["there"].get<std::vector<std::string>>(), Not(Contains("left")));
@@ -274,7 +295,9 @@ TEST_F(ForkServerTest, WhatOneJobWritesTheNextDoesNotSee) {
 
 TEST_F(ForkServerTest, TheFrontsEnvironmentStaysOutside) {
   ASSERT_STREQ(std::getenv("AUTOTRITON_TEST_SECRET"), "sesame");
-  const Json facts = answer_of("import json, os\nprint(json.dumps({'own': dict(os.environ), 'raw': open('/proc/self/environ', errors='replace').read() if os.access('/proc/self/environ', os.R_OK) else ''}), flush=True)\n");
+  const Json facts = answer_of(
+      "import json, os\nprint(json.dumps({'own': dict(os.environ), 'raw': open('/proc/self/environ', "
+      "errors='replace').read() if os.access('/proc/self/environ', os.R_OK) else ''}), flush=True)\n");
   EXPECT_THAT(facts.dump(), Not(HasSubstr("sesame")));
   EXPECT_THAT(facts.dump(), Not(HasSubstr("AUTOTRITON")));
   EXPECT_FALSE(facts["own"].contains("HF_TOKEN"));
@@ -346,8 +369,10 @@ print(json.dumps({"exec": attempt(lambda: subprocess.run(["/bin/true"]).returnco
 
 TEST_F(ForkServerTest, ADeadlineIsHonouredWhileTheJobSpins) {
   Job job = spawn();
-  ASSERT_TRUE(job.send(load("import signal\nfor number in range(1, 65):\n    try:\n        signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError):\n"
-                            "        pass\nwhile True:\n    pass\n")));
+  ASSERT_TRUE(
+      job.send(load("import signal\nfor number in range(1, 65):\n    try:\n        signal.signal(number, "
+                    "signal.SIG_IGN)\n    except (OSError, ValueError):\n"
+                    "        pass\nwhile True:\n    pass\n")));
   const auto start = Clock::now();
   EXPECT_EQ(job.next(start + milliseconds(500)).kind, Kind::kTimeout);
   const auto waited = Clock::now() - start;
@@ -360,7 +385,9 @@ TEST_F(ForkServerTest, ADeadlineIsHonouredWhileTheJobSpins) {
 
 TEST_F(ForkServerTest, AFloodOfOutputIsDrainedAndCut) {
   Job job = spawn();
-  const JobEvent event = event_of(job, "import os\nfor _ in range(1600):\n    os.write(1, b'x' * 65536)\nos.write(2, b'\\nthe end')\nclass ModelNew:\n    pass\n");
+  const JobEvent event = event_of(job,
+                                  "import os\nfor _ in range(1600):\n    os.write(1, b'x' * 65536)\nos.write(2, "
+                                  "b'\\nthe end')\nclass ModelNew:\n    pass\n");
   ASSERT_EQ(event.kind, Kind::kRecord);
   EXPECT_EQ(Json::parse(event.frame.body)["type"], "loaded");
   job.kill();
@@ -371,9 +398,12 @@ TEST_F(ForkServerTest, AFloodOfOutputIsDrainedAndCut) {
 
 TEST_F(ForkServerTest, BytesThatAreNoRecordAreMalformed) {
   const std::string raw = "import os, socket, array\nclass ModelNew:\n    pass\n";
-  for (const std::string& attack : {std::string("os.write(3, b'garbage that is no record')"), std::string("os.write(3, b'ATR1' + (1 << 30).to_bytes(4, 'little'))"),
-                                    std::string("os.write(3, b'ATR1' + (3 << 20).to_bytes(4, 'little'))"),
-                                    std::string("socket.socket(fileno=os.dup(3)).sendmsg([b'ATR1'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 9))])")}) {
+  for (const std::string& attack :
+       {std::string("os.write(3, b'garbage that is no record')"),
+        std::string("os.write(3, b'ATR1' + (1 << 30).to_bytes(4, 'little'))"),
+        std::string("os.write(3, b'ATR1' + (3 << 20).to_bytes(4, 'little'))"),
+        std::string("socket.socket(fileno=os.dup(3)).sendmsg([b'ATR1'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, "
+                    "array.array('i', [0] * 9))])")}) {
     Job job = spawn();
     EXPECT_EQ(event_of(job, raw + attack + "\nimport time\ntime.sleep(20)\n").kind, Kind::kMalformed) << attack;
   }
@@ -382,7 +412,9 @@ TEST_F(ForkServerTest, BytesThatAreNoRecordAreMalformed) {
 TEST_F(ForkServerTest, ARecordOfAnyTypeIsOnlyBytesToTheFront) {
   for (const char* body : {"[]", "3", "{\"type\": 5}", "not json", ""}) {
     Job job = spawn();
-    const std::string source = "import os\nbody = b'''" + std::string(body) + "'''\nos.write(3, b'ATR1' + len(body).to_bytes(4, 'little') + body)\nimport time\ntime.sleep(20)\n";
+    const std::string source =
+        "import os\nbody = b'''" + std::string(body) +
+        "'''\nos.write(3, b'ATR1' + len(body).to_bytes(4, 'little') + body)\nimport time\ntime.sleep(20)\n";
     const JobEvent event = event_of(job, source);
     ASSERT_EQ(event.kind, Kind::kRecord) << body;
     EXPECT_EQ(event.frame.body, body);
@@ -412,9 +444,12 @@ TEST_F(ForkServerTest, LeavingTheScopeOfAJobLeavesNoProcess) {
   const std::size_t before = descendants(pid).size();
   {
     Job job = spawn({.processes = 8});
-    ASSERT_TRUE(job.send(load("import os, time\nfor _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(600)\nprint('ready', flush=True)\ntime.sleep(600)\n")));
+    ASSERT_TRUE(
+        job.send(load("import os, time\nfor _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        "
+                      "time.sleep(600)\nprint('ready', flush=True)\ntime.sleep(600)\n")));
     const auto deadline = Clock::now() + seconds(20);
-    while (job.output_tail().find("ready") == std::string::npos && Clock::now() < deadline) job.next(Clock::now() + milliseconds(50));
+    while (job.output_tail().find("ready") == std::string::npos && Clock::now() < deadline)
+      job.next(Clock::now() + milliseconds(50));
     EXPECT_GE(descendants(pid).size(), before + 6) << "the job and its five children";
   }
   EXPECT_TRUE(falls_to(pid, before)) << descendants(pid).size() << " processes where there were " << before;
@@ -425,7 +460,8 @@ TEST_F(ForkServerTest, ADetachedChildDoesNotOutliveItsJobsEnd) {
   ASSERT_TRUE(falls_to(pid, 4));
   {
     Job job = spawn({.processes = 8});
-    const JobEvent event = event_of(job, "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(0)\n");
+    const JobEvent event =
+        event_of(job, "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(0)\n");
     EXPECT_EQ(event.kind, Kind::kEnded);
   }
   EXPECT_TRUE(falls_to(pid, 4));
@@ -465,7 +501,8 @@ TEST_F(ForkServerTest, ServersThatDieAreStartedAnew) {
     for (const JobMode mode : {JobMode::kInterpret, JobMode::kCompile}) {
       Job job = spawn({}, mode);
       const JobEvent event = event_of(job, kGood);
-      if (event.kind == Kind::kLost || event.kind == Kind::kEnded) continue;  // Caught between two deaths: the front tries such an answer again.
+      if (event.kind == Kind::kLost || event.kind == Kind::kEnded)
+        continue;  // Caught between two deaths: the front tries such an answer again.
       ASSERT_EQ(event.kind, Kind::kRecord);
       EXPECT_EQ(Json::parse(event.frame.body)["type"], "loaded");
     }
@@ -509,7 +546,8 @@ TEST_F(ForkServerTest, JobsOfSeveralThreadsDoNotMixUp) {
         Job job = spawn();
         if (!job.send(load("raise RuntimeError('" + word + "')\n"))) continue;
         const JobEvent event = job.next(Clock::now() + seconds(60));
-        right[static_cast<std::size_t>(index)] += event.kind == Kind::kRecord && event.frame.body.find(word) != std::string::npos ? 1 : 0;
+        right[static_cast<std::size_t>(index)] +=
+            event.kind == Kind::kRecord && event.frame.body.find(word) != std::string::npos ? 1 : 0;
       }
     });
   }

@@ -165,6 +165,8 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
         if (interrupted() && info(verdict.reason).fault == Fault::kOurs) return;  // Cut off, not judged.
         record(verdict);
       }
+    } catch (const Interrupted&) {
+      return;  // The caller sees it for itself.
     } catch (...) {
       const std::lock_guard lock(shared.writing);
       if (!shared.failure) shared.failure = std::current_exception();

@@ -77,6 +77,7 @@ void check_value(const Json& value, int& leaves, int depth) {
 
 Reason reason_for(const std::string& phase, const std::string& kind) {
   if (kind == "gap") return Reason::kInterpreterGap;
+  if (kind == "bounds") return Reason::kOutOfBounds;
   if (kind == "exit") return Reason::kExitedEarly;
   if (kind == "memory") return Reason::kMemoryExceeded;
   if (kind == "unsupported") return Reason::kWrongStructure;
@@ -151,7 +152,7 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
       case JobEvent::Kind::kLost:
         return CandidateFailure{Reason::kWorkerLost, "the worker's server vanished", 0, {}};
       case JobEvent::Kind::kInterrupted:
-        return CandidateFailure{Reason::kInternal, "interrupted", 0, {}};
+        return CandidateFailure{Reason::kInternal, "interrupted", 0, {}, true};
       case JobEvent::Kind::kMalformed:
         return violation_of_protocol("bytes that are no record came from the answer's process");
       case JobEvent::Kind::kRecord:

@@ -16,8 +16,9 @@ namespace autotriton::verify {
 struct CandidateFailure {
   Reason reason = Reason::kRunRaised;
   std::string message;
-  int line = 0;           ///< Of the answer's code; 0: not known.
-  std::string exception;  ///< Python class, if one was raised.
+  int line = 0;             ///< Of the answer's code; 0: not known.
+  std::string exception{};  ///< Python class, if one was raised.
+  bool interrupted = false;
 };
 
 struct Constructed {

@@ -14,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kSlackSeconds =
     20;  // Beyond the reference's own limits: plans try several sizes, trials run it five times.
 constexpr int kRunsInARequest = 8;
+constexpr int kWorkerFault = 86;  // worker/fork_server.py: our own code in the job failed.
 
 execution::JobLimits oracle_limits() {
   execution::JobLimits limits;
@@ -97,7 +98,7 @@ std::optional<OracleProblem> OracleClient::ask(const std::string& request, const
       return lost(
           "ended (code " + std::to_string(event.end.code) + ", signal " + std::to_string(event.end.signal) + ")", job_);
     case JobEvent::Kind::kInterrupted:
-      return OracleProblem{Reason::kInternal, "interrupted"};
+      return OracleProblem{Reason::kInternal, "interrupted", true};
     case JobEvent::Kind::kMalformed:
     case JobEvent::Kind::kLost:
       return lost("was lost", job_);
@@ -114,6 +115,7 @@ std::optional<OracleProblem> OracleClient::ask(const std::string& request, const
       if (const std::string detail = text(record, "detail"); !detail.empty()) message += "\n" + detail;
       return OracleProblem{*reason, message};
     }
+    if (type == "malformed") return OracleProblem{Reason::kProtocolViolation, text(record, "message")};
     if (type != expected) return lost("answered `" + type + "` instead of `" + expected + "`", job_);
   } catch (const MalformedRecord& malformed) {
     return lost("sent a record without `" + malformed.field + "`", job_);

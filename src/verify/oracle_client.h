@@ -63,6 +63,7 @@ struct ShapesOnly {
 struct OracleProblem {
   Reason reason = Reason::kWorkerLost;
   std::string message;
+  bool interrupted = false;
 };
 
 /// Not thread-safe. After any OracleProblem with kWorkerLost the client is dead: make a new one.

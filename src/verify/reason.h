@@ -31,6 +31,7 @@ enum class Reason : std::uint8_t {
   // run
   kRunRaised,
   kRunTimeout,
+  kOutOfBounds,
   kCrashed,
   kMemoryExceeded,
   kProtocolViolation,
@@ -40,6 +41,7 @@ enum class Reason : std::uint8_t {
   kWrongDtype,
   kWrongValues,
   kWrongNonfinite,
+  kWrongDevice,
   kInputMutated,
   kInputAliased,
   // compile

@@ -30,19 +30,44 @@ TEST(ReasonTableTest, HoldsExactlyTheReasonsThatTheSchemaPromises) {
   // Written out: a reason is a promise to whoever reads verdicts, so its id and outcome change here or nowhere.
   const std::map<std::string, Outcome> promised = [] {
     std::map<std::string, Outcome> map{{"all-evidence", Outcome::kAccept}};
-    for (const char* id :
-         {"empty-answer", "no-code", "not-text", "too-large", "syntax-error", "entry-missing", "rule", "import-raised", "construct-raised",
-          "load-timeout", "exited-early", "run-raised", "run-timeout", "crashed", "memory-exceeded", "protocol-violation", "wrong-structure",
-          "wrong-shape", "wrong-dtype", "wrong-values", "wrong-nonfinite", "input-mutated", "input-aliased", "compile-failed", "target-limits",
-          "no-launch", "kernel-knockout", "torch-knockout", "storage-origin", "storage-changed"}) {
+    for (const char* id : {"empty-answer",
+                           "no-code",
+                           "not-text",
+                           "too-large",
+                           "syntax-error",
+                           "entry-missing",
+                           "rule",
+                           "import-raised",
+                           "construct-raised",
+                           "load-timeout",
+                           "exited-early",
+                           "run-raised",
+                           "run-timeout",
+                           "crashed",
+                           "memory-exceeded",
+                           "protocol-violation",
+                           "wrong-structure",
+                           "wrong-shape",
+                           "wrong-dtype",
+                           "wrong-values",
+                           "wrong-nonfinite",
+                           "input-mutated",
+                           "input-aliased",
+                           "compile-failed",
+                           "target-limits",
+                           "no-launch",
+                           "kernel-knockout",
+                           "torch-knockout",
+                           "storage-origin",
+                           "storage-changed"}) {
       map[id] = Outcome::kReject;
     }
-    for (const char* id : {"shape-specialised", "weights-unmatched", "task-degenerate", "task-too-large", "task-unsupported", "interpreter-gap",
-                           "interpreter-timeout", "compile-undecided"}) {
+    for (const char* id : {"shape-specialised", "weights-unmatched", "task-degenerate", "task-too-large",
+                           "task-unsupported", "interpreter-gap", "interpreter-timeout", "compile-undecided"}) {
       map[id] = Outcome::kInconclusive;
     }
-    for (const char* id : {"problem-unreadable", "problem-invalid", "reference-failed", "line-unreadable", "worker-lost", "internal",
-                           "sandbox-missing", "disk-full"}) {
+    for (const char* id : {"problem-unreadable", "problem-invalid", "reference-failed", "line-unreadable",
+                           "worker-lost", "internal", "sandbox-missing", "disk-full"}) {
       map[id] = Outcome::kError;
     }
     return map;
@@ -81,7 +106,8 @@ TEST(ReasonTableTest, FaultFitsTheOutcome) {
         EXPECT_EQ(entry.fault, Fault::kNobody) << entry.id;
         break;
       case Outcome::kReject:
-        EXPECT_EQ(entry.fault, Fault::kCandidate) << entry.id << ": a refusal is the answer's fault or it is no refusal";
+        EXPECT_EQ(entry.fault, Fault::kCandidate)
+            << entry.id << ": a refusal is the answer's fault or it is no refusal";
         break;
       case Outcome::kInconclusive:
         EXPECT_TRUE(entry.fault == Fault::kMode || entry.fault == Fault::kInput) << entry.id;
@@ -99,7 +125,8 @@ TEST(ReasonTableTest, StageAndOutcomeNamesAreTheSchemas) {
   EXPECT_EQ(outcome_name(Outcome::kInconclusive), "inconclusive");
   EXPECT_EQ(outcome_name(Outcome::kError), "error");
   const std::vector<std::string> names{"extract", "rules", "load", "run", "compare", "compile", "authorship", "timing"};
-  for (std::size_t index = 0; index < names.size(); ++index) EXPECT_EQ(stage_name(static_cast<Stage>(index)), names[index]);
+  for (std::size_t index = 0; index < names.size(); ++index)
+    EXPECT_EQ(stage_name(static_cast<Stage>(index)), names[index]);
 }
 
 TEST(ReferencePageTest, DocsVerdictIsWhatTheCodeWrites) {
@@ -107,7 +134,8 @@ TEST(ReferencePageTest, DocsVerdictIsWhatTheCodeWrites) {
   ASSERT_TRUE(file) << "docs/verdict.md is missing: `autotriton verdict-reference > docs/verdict.md`";
   std::ostringstream text;
   text << file.rdbuf();
-  EXPECT_TRUE(text.str() == reference_page()) << "docs/verdict.md is stale: `autotriton verdict-reference > docs/verdict.md`";
+  EXPECT_TRUE(text.str() == reference_page())
+      << "docs/verdict.md is stale: `autotriton verdict-reference > docs/verdict.md`";
 }
 
 TEST(ReferencePageTest, NamesEveryReasonOnceAndTheRuleListInsteadOfRules) {

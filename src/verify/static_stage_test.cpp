@@ -42,7 +42,8 @@ Judged judge(std::string text, bool raw, bool skip_rules = false) {
   task->kind = tasks::TaskKind::kModule;
   task->entry_point = "Model";
   Judged judged;
-  judged.result = judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, skip_rules, judged.verdict);
+  judged.result = judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, skip_rules,
+                               judged.verdict);
   return judged;
 }
 
@@ -59,7 +60,8 @@ TEST(StaticStageTest, AnHonestAnswerPassesAsSourceAndAsReply) {
 }
 
 TEST(StaticStageTest, TheDigestIsOfTheCodeAndNotOfTheReply) {
-  EXPECT_EQ(judge(kGood, false).verdict.candidate_sha256, judge("Text.\n" + fenced(kGood), true).verdict.candidate_sha256);
+  EXPECT_EQ(judge(kGood, false).verdict.candidate_sha256,
+            judge("Text.\n" + fenced(kGood), true).verdict.candidate_sha256);
 }
 
 TEST(StaticStageTest, WhatIsNoAnswerHasItsOwnReason) {
@@ -98,7 +100,8 @@ TEST(StaticStageTest, WhatIsNoAnswerHasItsOwnReason) {
 }
 
 TEST(StaticStageTest, OfSeveralBlocksTheLastThatDefinesTheEntryCounts) {
-  const std::string other = "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x\n";
+  const std::string other =
+      "import torch.nn as nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x\n";
   EXPECT_TRUE(judge(fenced(other) + "Better:\n" + fenced(kGood), true).result.passed);
   EXPECT_FALSE(judge(fenced(kGood) + "Better:\n" + fenced(other), true).result.passed);
 }

@@ -152,6 +152,8 @@ std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOp
         report(result);
         results.push_back(std::move(result));
       }
+    } catch (const Interrupted&) {
+      return;  // The caller sees it for itself.
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();

@@ -38,7 +38,8 @@ class SuiteFilesTest : public testing::Test {
 
 TEST_F(SuiteFilesTest, ACaseIsItsHeaderAndItsSource) {
   const auto cases = read_case(put("one.case",
-                                   "# name: torch beside a decoy\n# problem: problems/relu.py\n# expect: reject torch-compute | kernel-not-launched\n"
+                                   "# name: torch beside a decoy\n# problem: problems/relu.py\n# expect: reject "
+                                   "torch-compute | kernel-not-launched\n"
                                    "# line: 12\n---\nimport torch\n---\nx = 1\n"));
   ASSERT_EQ(cases.size(), 1U);
   EXPECT_EQ(cases[0].name, "torch beside a decoy");
@@ -58,9 +59,10 @@ TEST_F(SuiteFilesTest, AnAcceptNeedsNoReason) {
 }
 
 TEST_F(SuiteFilesTest, ACaseThatSkipsRulesIsJudgedTwice) {
-  const auto cases = read_case(put("two.case",
-                                   "# name: n\n# problem: problems/relu.py\n# expect: reject side-effects\n# line: 3\n# skip-rules: yes\n"
-                                   "# expect-unruled: reject run-raised | crashed\n---\nx\n"));
+  const auto cases = read_case(
+      put("two.case",
+          "# name: n\n# problem: problems/relu.py\n# expect: reject side-effects\n# line: 3\n# skip-rules: yes\n"
+          "# expect-unruled: reject run-raised | crashed\n---\nx\n"));
   ASSERT_EQ(cases.size(), 2U);
   EXPECT_FALSE(cases[0].unruled);
   EXPECT_THAT(cases[0].reasons, ElementsAre("side-effects"));
@@ -71,8 +73,9 @@ TEST_F(SuiteFilesTest, ACaseThatSkipsRulesIsJudgedTwice) {
 }
 
 TEST_F(SuiteFilesTest, AMissingDivisionOrExpectationIsSaid) {
-  for (const char* text : {"# name: n\n# problem: problems/relu.py\n# expect: accept\nx = 1\n", "# name: n\n# expect: accept\n---\nx\n",
-                           "# name: n\n# problem: problems/relu.py\n---\nx\n", ""}) {
+  for (const char* text :
+       {"# name: n\n# problem: problems/relu.py\n# expect: accept\nx = 1\n", "# name: n\n# expect: accept\n---\nx\n",
+        "# name: n\n# problem: problems/relu.py\n---\nx\n", ""}) {
     const fs::path file = put("bad.case", text);
     try {
       read_case(file);
@@ -161,7 +164,8 @@ TEST(CommittedCasesTest, AreReadableAndCoverTheNumbersPromised) {
         EXPECT_NE(wanted.outcome, "reject") << wanted.file;
       } else {
         EXPECT_NE(wanted.outcome, "accept") << wanted.file;
-        EXPECT_FALSE(wanted.reasons.empty()) << wanted.file << ": a case without a reason cannot fail for the wrong one";
+        EXPECT_FALSE(wanted.reasons.empty())
+            << wanted.file << ": a case without a reason cannot fail for the wrong one";
       }
     }
   }

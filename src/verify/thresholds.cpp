@@ -5,8 +5,9 @@
 namespace autotriton::verify {
 namespace {
 
-constexpr double kBase = 1e-4;       // Of value and rms, float32.
-constexpr double kNoiseMargin = 16;  // An honest kernel sums in another order, or uses another formula.
+constexpr double kBase = 1e-4;        // Of value and rms, float32.
+constexpr double kDoubleBase = 1e-9;  // The same for float64: float32 work inside is off by 1e-7.
+constexpr double kNoiseMargin = 16;   // An honest kernel sums in another order, or uses another formula.
 constexpr double kLowPrecisionShare = 0.5;
 constexpr double kNoiseFloor = 4;  // The limit never goes below this many times the reference's own rounding.
 
@@ -24,7 +25,10 @@ Tolerance tolerance_for(const LeafStatistics& leaf) {
   if (!leaf.tensor) return {.absolute = 1e-6, .relative = kBase};
   if (!leaf.floating) return {};
   if (const double unit = unit_of(leaf.dtype); unit != 0) {
-    return {.absolute = std::max(unit * leaf.rms / 4, 4 * leaf.noise), .relative = 2 * unit};
+    return {.absolute = std::max(unit * leaf.rms / 4, 4 * leaf.noise), .relative = unit};
+  }
+  if (leaf.dtype == "float64" || leaf.dtype == "complex128") {
+    return {.absolute = std::max({kDoubleBase * leaf.rms, kNoiseMargin * leaf.noise, 1e-300}), .relative = kDoubleBase};
   }
   double absolute = std::max(kBase * leaf.rms, kNoiseMargin * leaf.noise);
   const bool decidable = leaf.half_error > 2 * kNoiseFloor * leaf.noise;

@@ -30,7 +30,7 @@ struct Tolerance {
 
 /// float32: 1e-4 of the value plus 1e-4 of the leaf's rms, wider where the reference's own rounding says so (16 times
 /// it), narrower where half the error of a cast to half precision lies below, so that lowered precision is refused.
-/// Half formats: two units in the last place. Integers and booleans: exact.
+/// float64: 1e-9. Half formats: one unit in the last place. Integers and booleans: exact.
 Tolerance tolerance_for(const LeafStatistics& leaf);
 
 /// Share of the leaf's elements that stand at a cliff, above which the task cannot be judged.

@@ -69,7 +69,8 @@ TEST(ToleranceTest, HalfFormatsGetTwoUnitsInTheLastPlace) {
   const struct {
     const char* dtype;
     double unit;
-  } formats[] = {{"bfloat16", 1.0 / 128}, {"float16", 1.0 / 1024}, {"float8_e4m3fn", 1.0 / 8}, {"float8_e5m2", 1.0 / 4}};
+  } formats[] = {
+      {"bfloat16", 1.0 / 128}, {"float16", 1.0 / 1024}, {"float8_e4m3fn", 1.0 / 8}, {"float8_e5m2", 1.0 / 4}};
   for (const auto& format : formats) {
     leaf.dtype = format.dtype;
     const Tolerance bounds = tolerance_for(leaf);

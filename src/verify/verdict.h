@@ -24,7 +24,7 @@ struct Finding {
 struct TrialInput {
   std::vector<std::int64_t> shape;
   std::string dtype;
-  std::string distribution;  ///< plain, scaled, shifted, heavy-tailed, half-zero
+  std::string distribution;  ///< plain, shifted, scaled, heavy-tailed, half-zero, far, tiny
 };
 
 /// One run on secret inputs and what came of it.

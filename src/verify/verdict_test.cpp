@@ -24,7 +24,8 @@ Verdict full_verdict() {
   verdict.conclude(Reason::kWrongValues, "trial 2 (scaled inputs): output at [1, 2] is 3, expected 4");
   verdict.grade = Grade::kCpu;
   verdict.is_triton = true;
-  verdict.findings.push_back({.rule = "device-read", .level = "note", .line = 7, .column = 3, .message = "reads the device"});
+  verdict.findings.push_back(
+      {.rule = "device-read", .level = "note", .line = 7, .column = 3, .message = "reads the device"});
   Trial trial;
   trial.inputs.push_back({.shape = {24, 37}, .dtype = "float32", .distribution = "scaled"});
   trial.scaled = true;
@@ -36,7 +37,8 @@ Verdict full_verdict() {
   trial.failure = "it differs";
   trial.seed = 4611686018427387903ULL;
   verdict.trials.push_back(trial);
-  verdict.launches.push_back({.kernel = "softmax_kernel", .count = 2, .grid = {24, 1, 1}, .compiled = CompiledKernel{"sm_90", 16, 29, 8}});
+  verdict.launches.push_back(
+      {.kernel = "softmax_kernel", .count = 2, .grid = {24, 1, 1}, .compiled = CompiledKernel{"sm_90", 16, 29, 8}});
   verdict.launches.push_back({.kernel = "other", .count = 1, .grid = {1}, .compiled = {}});
   verdict.authorship.kernel_knockout = "the outputs became wrong";
   verdict.authorship.torch_ops = {"relu.default"};
@@ -52,9 +54,10 @@ TEST(VerdictJsonTest, HasExactlyTheFieldsOfTheSchemaInItsOrder) {
   const auto record = nlohmann::ordered_json::parse(to_json(full_verdict()));
   std::vector<std::string> keys;
   for (const auto& [key, value] : record.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("schema", "id", "task_id", "candidate_sha256", "verdict", "reason", "stage", "message", "grade", "reward",
-                                         "is_triton", "tests_pass", "findings", "trials", "launches", "authorship", "sandbox", "timing", "cost",
-                                         "environment", "notes"));
+  EXPECT_THAT(
+      keys, testing::ElementsAre("schema", "id", "task_id", "candidate_sha256", "verdict", "reason", "stage", "message",
+                                 "grade", "reward", "is_triton", "tests_pass", "findings", "trials", "launches",
+                                 "authorship", "sandbox", "timing", "cost", "environment", "notes"));
   EXPECT_EQ(record["schema"], "autotriton.verdict/1");
 }
 
@@ -70,7 +73,8 @@ TEST(VerdictJsonTest, CarriesEveryValue) {
   EXPECT_EQ(record["reward"], 0.0);
   EXPECT_EQ(record["is_triton"], true);
   EXPECT_EQ(record["tests_pass"], false);
-  EXPECT_EQ(record["findings"], Json::parse(R"([{"rule":"device-read","level":"note","line":7,"column":3,"message":"reads the device"}])"));
+  EXPECT_EQ(record["findings"],
+            Json::parse(R"([{"rule":"device-read","level":"note","line":7,"column":3,"message":"reads the device"}])"));
   const Json& trial = record["trials"].at(0);
   EXPECT_EQ(trial["inputs"], Json::parse(R"([{"shape":[24,37],"dtype":"float32","distribution":"scaled"}])"));
   EXPECT_EQ(trial["scaled"], true);
@@ -78,8 +82,10 @@ TEST(VerdictJsonTest, CarriesEveryValue) {
   EXPECT_EQ(trial["tolerance"], Json::parse(R"({"absolute":1e-4,"relative":2e-4})"));
   EXPECT_EQ(trial["pass"], false);
   EXPECT_EQ(trial["failure"], "it differs");
-  EXPECT_EQ(record["launches"].at(0),
-            Json::parse(R"({"kernel":"softmax_kernel","count":2,"grid":[24,1,1],"compiled":{"target":"sm_90","shared_bytes":16,"registers":29,"spills":8}})"));
+  EXPECT_EQ(
+      record["launches"].at(0),
+      Json::parse(
+          R"({"kernel":"softmax_kernel","count":2,"grid":[24,1,1],"compiled":{"target":"sm_90","shared_bytes":16,"registers":29,"spills":8}})"));
   EXPECT_EQ(record["launches"].at(1)["compiled"], nullptr);
   EXPECT_EQ(record["authorship"]["kernel_knockout"], "the outputs became wrong");
   EXPECT_EQ(record["authorship"]["torch_knockout"], nullptr);
@@ -188,8 +194,9 @@ TEST(VerdictTextTest, ShowsVerdictFindingsTrialsLaunchesAndTheSeed) {
   Verdict verdict = full_verdict();
   verdict.environment["seed"] = "42";
   const std::string text = to_text(verdict, false);
-  for (const char* part : {"reject  wrong-values  (a1)", "trial 2 (scaled inputs)", "line 7", "device-read", "24x37 float32", "FAILED: it differs",
-                           "kernel softmax_kernel x2", "29 registers", "8 bytes spilled", "sandbox without: user namespace", "a note", "seed 42"}) {
+  for (const char* part : {"reject  wrong-values  (a1)", "trial 2 (scaled inputs)", "line 7", "device-read",
+                           "24x37 float32", "FAILED: it differs", "kernel softmax_kernel x2", "29 registers",
+                           "8 bytes spilled", "sandbox without: user namespace", "a note", "seed 42"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

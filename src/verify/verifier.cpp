@@ -19,9 +19,11 @@ namespace {
 using execution::JobMode;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<const char*, 5> kDistributions{"plain", "shifted", "scaled", "heavy-tailed", "half-zero"};
+constexpr std::array<const char*, 7> kDistributions{"plain",     "shifted", "scaled", "heavy-tailed",
+                                                    "half-zero", "far",     "tiny"};
 constexpr std::array<const char*, 5> kStandIns{"zeros", "mean", "input", "other-inputs", "other-weights"};
 constexpr int kMaxTrials = 64;
+constexpr double kFormulaFloor = 1e-6;
 constexpr std::int64_t kMaxOriginalElements =
     2'000'000;  ///< Up to here the original sizes are tried when the scaled ones fail.
 
@@ -114,6 +116,7 @@ Conclusion explain(const Comparison& comparison) {
 
 std::optional<Reason> violation_reason(const std::string& id) {
   const std::optional<Reason> reason = reason_from_id(id);
+  if (reason == Reason::kWrongDevice) return reason;
   if (reason && info(*reason).stage == Stage::kAuthorship && info(*reason).outcome == Outcome::kReject) return reason;
   return std::nullopt;
 }
@@ -122,13 +125,17 @@ std::optional<Reason> violation_reason(const std::string& id) {
 bool names_a_size(std::string_view source, const std::vector<std::pair<std::int64_t, std::int64_t>>& sizes) {
   return std::any_of(sizes.begin(), sizes.end(), [&](const auto& change) {
     const std::string digits = std::to_string(change.first);
+    // Numbers in comments say nothing of the code.
     for (std::size_t at = source.find(digits); at != std::string_view::npos; at = source.find(digits, at + 1)) {
       const auto is_word = [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
       };
       const bool left = at == 0 || !is_word(source[at - 1]);
       const bool right = at + digits.size() >= source.size() || !is_word(source[at + digits.size()]);
-      if (left && right) return true;
+      const auto line = source.rfind('\n', at);
+      const std::string_view before = source.substr(line == std::string_view::npos ? 0 : line + 1,
+                                                    at - (line == std::string_view::npos ? 0 : line + 1));
+      if (left && right && before.find('#') == std::string_view::npos) return true;
     }
     return false;
   });
@@ -150,6 +157,20 @@ bool Budgets::set(std::string_view stage, double seconds) {
   else
     return false;
   return true;
+}
+
+std::vector<std::pair<std::string, double>> Budgets::changed() const {
+  const Budgets usual;
+  std::vector<std::pair<std::string, double>> stages;
+  const auto add = [&](const char* name, double value, double before) {
+    if (value != before) stages.emplace_back(name, value);
+  };
+  add("load", load, usual.load);
+  add("run", run, usual.run);
+  add("compile", compile, usual.compile);
+  add("authorship", authorship, usual.authorship);
+  add("oracle", oracle, usual.oracle);
+  return stages;
 }
 
 std::string Budgets::names() { return "load, run, compile, authorship, oracle"; }
@@ -184,8 +205,15 @@ struct Verifier::Impl {
     return {.inputs = inputs, .run = run.seeds.next()};
   }
 
-  static Conclusion from(const OracleProblem& problem) { return {problem.reason, problem.message}; }
-  Conclusion from(const CandidateFailure& failure) const { return {failure.reason, at_line(failure)}; }
+  Conclusion from(const OracleProblem& problem) {
+    interrupted = interrupted || problem.interrupted;
+    return {problem.reason, problem.message};
+  }
+  Conclusion from(const CandidateFailure& failure) {
+    interrupted = interrupted || failure.interrupted;
+    return {failure.reason, at_line(failure)};
+  }
+  bool interrupted = false;  ///< Ctrl-C came while the answer was judged: whatever is said of it means nothing.
   std::string at_line(const CandidateFailure& failure) const { return place(failure.line) + failure.message; }
   std::string place(int line) const { return line > 0 ? line_text(line, answer_lines) + ": " : ""; }
   std::vector<std::size_t> answer_lines;  ///< Of the answer being judged.
@@ -289,6 +317,7 @@ struct Verifier::Impl {
     std::array<int, kStandIns.size()> passes{};
     std::array<bool, kStandIns.size()> applies{};
     int judged = 0;
+    std::vector<LeafStatistics> plain;
     for (int index = 0; index < count; ++index) {
       TrialSetup trial;
       const TrialSeeds seeds = draw(run);
@@ -303,6 +332,14 @@ struct Verifier::Impl {
           continue;  // An unusual input drove the reference to a cliff; the task itself is sound.
         }
         bounds = std::move(std::get<std::vector<Tolerance>>(found));
+        // Small outputs of unusual inputs: a formula that is good at the task's own scale is good to a part in a
+        // million of it.
+        if (index == 0) plain = trial.leaves;
+        for (std::size_t leaf = 0; leaf < bounds.size() && leaf < plain.size(); ++leaf) {
+          if (plain[leaf].floating && plain[leaf].dtype != "float64") {
+            bounds[leaf].absolute = std::max(bounds[leaf].absolute, kFormulaFloor * plain[leaf].rms);
+          }
+        }
         if (!all_stand_ins_judged) {
           ++judged;
           for (std::size_t lazy = 0; lazy < kStandIns.size(); ++lazy) {
@@ -458,6 +495,18 @@ struct Verifier::Impl {
         return ended;
       }
     }
+    // What was interpreted must compile too: at other sizes the answer may take other kernels, or other constants.
+    if (run.main_variant != "original" && shapes.known) {
+      ShapesOnly interpreted;
+      if (auto problem = oracle->shapes(run.main_variant, interpreted)) return from(*problem);
+      auto result = compile_once(run, interpreted, nullptr, deadline);
+      if (auto* failure = std::get_if<CandidateFailure>(&result)) {
+        if (failure->reason == Reason::kWorkerLost) return from(*failure);
+        stopped = at_line(*failure);
+      } else if (auto ended = take_compiled(run, std::get<CompileResult>(result), compiled, stopped, broken)) {
+        return ended;
+      }
+    }
     if (missing_kernel(run, compiled).empty()) return std::nullopt;
     // Some kernel was not reached without memory: once more at the sizes that ran, with real tensors.
     ModelSetup setup;
@@ -579,7 +628,7 @@ struct Verifier::Impl {
   }
 
   /// A poisoned answer that fails has changed, which is what was asked; only our own loss counts.
-  std::optional<Conclusion> lost_or_nothing(const CandidateFailure& failure) const {
+  std::optional<Conclusion> lost_or_nothing(const CandidateFailure& failure) {
     if (info(failure.reason).fault == Fault::kOurs) return from(failure);
     return std::nullopt;
   }
@@ -628,13 +677,20 @@ struct Verifier::Impl {
       if (run.failure)
         return {Reason::kShapeSpecialised, "right at the task's own sizes; at other sizes, " + run.failure->message};
     }
+    if (oracle->variant("odd") != nullptr) {
+      if (auto ended = run_trials(run, "odd", run.spec.source, 1, false)) {
+        if (!is_about_size(*ended)) return *ended;
+        run.verdict.notes.push_back("Not judged at odd sizes: " + ended->message);
+      } else if (run.failure) {
+        return {Reason::kShapeSpecialised,
+                "right at scaled sizes like the task's own; at odd ones, " + run.failure->message};
+      }
+    }
     for (const Variant& variant : oracle->variants()) {
       if (!variant.name.starts_with("stretched")) continue;
       if (auto ended = run_trials(run, variant.name, run.spec.source, 1, false)) {
         // Too slow, or beyond the interpreter, at this size alone: the other sizes have been judged.
-        if (ended->reason != Reason::kInterpreterTimeout && ended->reason != Reason::kTaskDegenerate &&
-            ended->reason != Reason::kTaskTooLarge)
-          return *ended;
+        if (!is_about_size(*ended)) return *ended;
         run.verdict.notes.push_back("Not judged at sizes with one long side: " + ended->message);
         continue;
       }
@@ -653,6 +709,12 @@ struct Verifier::Impl {
                                       std::to_string(run.verdict.launches.size()) +
                                       (run.verdict.launches.size() == 1 ? " kernel compiles" : " kernels compile") +
                                       " for sm_" + std::to_string(options.capability) + ", and they made the outputs"};
+  }
+
+  /// Conclusions that say of one set of sizes that it cannot be judged, and nothing of the answer.
+  static bool is_about_size(const Conclusion& conclusion) {
+    return conclusion.reason == Reason::kInterpreterTimeout || conclusion.reason == Reason::kTaskDegenerate ||
+           conclusion.reason == Reason::kTaskTooLarge || conclusion.reason == Reason::kReferenceFailed;
   }
 
   /// A trial failed: the answer's fault, unless its weights were never matched or it is written for other sizes.
@@ -675,6 +737,12 @@ struct Verifier::Impl {
   }
 
   static Conclusion unknown_at_original(const Run& run, const Variant& scaled, const Conclusion& failure) {
+    if (failure.reason == Reason::kOutOfBounds) {
+      return {
+          Reason::kShapeSpecialised,
+          "without masks the kernels may fit the task's own sizes, which are too large to run here; at scaled sizes, " +
+              failure.message};
+    }
     if (names_a_size(run.spec.source, scaled.sizes)) {
       return {Reason::kShapeSpecialised,
               "the code names sizes of the task, which is too large to run here; at scaled sizes, " + failure.message};
@@ -735,6 +803,10 @@ struct Verifier::Impl {
                           std::string(request.raw_answer ? "--answer answer.md" : "--candidate candidate.py") +
                           " --trials " + std::to_string(options.trials) + " --target sm_" +
                           std::to_string(options.capability);
+    if (request.task->kind == tasks::TaskKind::kFunction) command += " --entry " + request.task->entry_point;
+    for (const auto& [stage, seconds] : options.budgets.changed()) {
+      command += " --budget " + stage + "=" + std::to_string(seconds);
+    }
     if (seed != verdict.environment.end()) command += " --seed " + seed->second;
     if (options.shapes != Shapes::kBoth)
       command += options.shapes == Shapes::kScaled ? " --shapes scaled" : " --shapes original";
@@ -755,6 +827,8 @@ Verdict Verifier::verify(const VerifyRequest& request) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     try {
       verdict = impl_->verify_once(request);
+    } catch (const Interrupted&) {
+      throw;
     } catch (const UserError&) {
       throw;  // Set-up is wrong (no Python, no sandbox): nothing of this answer.
     } catch (const std::exception& error) {
@@ -765,7 +839,7 @@ Verdict Verifier::verify(const VerifyRequest& request) {
     }
     if (verdict.reason != Reason::kWorkerLost && verdict.reason != Reason::kInternal) break;
     impl_->oracle.reset();  // It may be what was lost; the next attempt starts afresh.
-    if (verdict.message.starts_with("interrupted")) break;
+    if (impl_->interrupted) break;
   }
   impl_->keep(request, verdict);
   return verdict;

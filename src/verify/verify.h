@@ -16,7 +16,7 @@
 /// The verifier: a task and an answer in, a verdict out.
 ///
 ///     execution::ForkServer server({...});
-///     Verifier verifier(server, {.trials = 5});
+///     Verifier verifier(server, {.trials = 7});
 ///     const Verdict verdict = verifier.verify({.task = task, .text = code});
 namespace autotriton::verify {
 
@@ -31,11 +31,13 @@ struct Budgets {
   /// Sets one by its name. False if there is no such stage.
   bool set(std::string_view stage, double seconds);
   static std::string names();  ///< "load, run, …", for messages.
+  /// The stages whose budget is not the default.
+  std::vector<std::pair<std::string, double>> changed() const;
 };
 
 struct VerifyOptions {
   std::optional<std::uint64_t> seed;  ///< For replay; else from the system's random source, anew for each answer.
-  int trials = 5;
+  int trials = 7;
   Shapes shapes = Shapes::kBoth;
   int capability = 90;  ///< Of the GPU that is compiled for: 80, 90 …
   Budgets budgets;
