@@ -213,6 +213,7 @@ class TorchCompute {
       }
       return;
     }
+    if (takes_values(node, name)) return refuse(node, full + " with a tensor of numbers");
     if (!glue.function_group(name).empty() || is_size_arithmetic(node)) return;
     if (glue.is_partial_reduction(name)) {
       note_reduction(node, full);
@@ -242,6 +243,20 @@ class TorchCompute {
       return;
     }
     if (first == name || std::ranges::find(kQuietPackages, first) == kQuietPackages.end()) refuse(node, full);
+  }
+
+  /// torch.linspace(a, b, n) between tensors interpolates, and torch.repeat_interleave(counts) counts: what is glue
+  /// with plain numbers computes with tensors.
+  bool takes_values(NodeId node, std::string_view name) {
+    if (module_.kind(node) != Kind::kCall) return false;
+    if (name == "linspace" || name == "logspace") {
+      return context_.tensors.is_tensor(context_.resolver.argument(node, 0, "start")) ||
+             context_.tensors.is_tensor(context_.resolver.argument(node, 1, "end"));
+    }
+    if (name != "repeat_interleave") return false;
+    const NodeId repeats = context_.resolver.argument(node, 1, "repeats");
+    return repeats == kNoNode ? module_.num_children(module_.child(node, Field::kArguments)) == 1
+                              : context_.tensors.is_tensor(repeats);
   }
 
   /// torch.sqrt(partial.sum()): a function of the one number that a final reduction leaves.
