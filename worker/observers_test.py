@@ -18,8 +18,10 @@ import torch  # noqa: E402
 
 import interpreter_mends  # noqa: E402
 import run_candidate  # noqa: E402
+import virtual_cuda  # noqa: E402
 from protocol import Channel, Record, TensorReader, TensorWriter, decode_value, encode_value  # noqa: E402
 
+virtual_cuda.install(virtual_cuda.Target(90))  # As the fork server does before a job.
 FOLDER = tempfile.mkdtemp(prefix="autotriton-test-")
 
 HEADER = """import torch
@@ -132,13 +134,13 @@ class HonestGlueTest(ObserverTest):
 
     def test_views_copies_casts_and_moves(self) -> None:
         bodies = [
-            "def answer(x):\n    return double(x.view(10, 20).t().contiguous(), torch.empty(20, 10)).t().reshape(-1)\n",
+            "def answer(x):\n    return double(x.view(10, 20).t().contiguous(), torch.empty(20, 10, device=x.device)).t().reshape(-1)\n",
             "def answer(x):\n    return double(x.half().float(), torch.empty_like(x))\n",
             "def answer(x):\n    y = torch.cat([x, x])\n    return double(y, torch.empty_like(y))[:200].clone()\n",
             "def answer(x):\n    y = F.pad(x, (0, 6))\n    return double(y, torch.empty_like(y))[:200]\n",
             "def answer(x):\n    y = torch.empty_like(x)\n    y.copy_(x)\n    z = torch.empty_like(x)\n    return double(y, z).to(torch.float64).to(torch.float32)\n",
-            "def answer(x):\n    parts = [double(p.contiguous(), torch.empty(100)) for p in x.chunk(2)]\n    return torch.cat(parts)\n",
-            "def answer(x):\n    n = int(torch.tensor(x.numel()).item())\n    return double(x, torch.empty(n))\n",
+            "def answer(x):\n    parts = [double(p.contiguous(), torch.empty(100, device=x.device)) for p in x.chunk(2)]\n    return torch.cat(parts)\n",
+            "def answer(x):\n    n = int(torch.tensor(x.numel()).item())\n    return double(x, torch.empty(n, device=x.device))\n",
         ]
         for body in bodies:
             with self.subTest(body):
@@ -146,7 +148,7 @@ class HonestGlueTest(ObserverTest):
                 self.assertEqual(tuple(value.shape), (200,))
 
     def test_a_final_sum_over_partial_results(self) -> None:
-        body = "def answer(x):\n    parts = torch.empty(triton.cdiv(x.numel(), 64))\n    sum_kernel[(parts.numel(),)](x, parts, x.numel(), BLOCK=64)\n    return parts.sum()\n"
+        body = "def answer(x):\n    parts = torch.empty(triton.cdiv(x.numel(), 64), device=x.device)\n    sum_kernel[(parts.numel(),)](x, parts, x.numel(), BLOCK=64)\n    return parts.sum()\n"
         self.assertEqual(float(self.assert_honest(body, X)), float(X.sum()))
 
     def test_work_in_place_and_a_chain_of_launches(self) -> None:
@@ -158,6 +160,18 @@ class HonestGlueTest(ObserverTest):
 
     def test_a_buffer_that_is_kept_between_calls(self) -> None:
         self.assert_honest("kept = {}\n\ndef answer(x):\n    if 'y' not in kept:\n        kept['y'] = torch.empty_like(x)\n    return double(x, kept['y'])\n", X, runs=3)
+
+
+class DeviceTest(ObserverTest):
+    def test_memory_that_would_be_on_the_cpu_is_named(self) -> None:
+        for make in ("torch.empty(200)", "torch.zeros_like(x).cpu()", "torch.full((200,), 1.0, device='cpu')"):
+            with self.subTest(make):
+                record, _ = self.observed(f"def answer(x):\n    return double(x, {make})\n", X)
+                self.assertIn("wrong-device", [violation["reason"] for violation in record["violations"]])
+
+    def test_memory_that_is_moved_to_the_gpu_is_fine(self) -> None:
+        self.assert_honest("def answer(x):\n    return double(x, torch.empty(200).cuda())\n", X)
+        self.assert_honest("def answer(x):\n    return double(x, torch.empty(200).to(x.device))\n", X)
 
 
 class TorchKnockOutTest(ObserverTest):

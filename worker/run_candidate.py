@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import importlib.util
 import os
@@ -21,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
+import protocol
 import virtual_cuda
 from observers import HostReads, Observer, state_tensors, tensors_of
 from protocol import (
@@ -127,6 +129,17 @@ class Candidate:
             return made if isinstance(made, torch.nn.Module) else None
 
 
+@functools.cache
+def interpreter_modules() -> tuple[Any, Any, Any, Any]:
+    """The modules that only an interpreting process imports: these very ones, whatever `sys.modules` holds later."""
+    import compile_launches
+    import interpreter_libdevice
+    import interpreter_mends
+    from triton.runtime import interpreter
+
+    return compile_launches, interpreter_libdevice, interpreter_mends, interpreter
+
+
 class Session:
     """Answers the front's requests about one answer."""
 
@@ -155,11 +168,7 @@ class Session:
             self.compiler.install()
 
     def _install_interpreter(self) -> None:
-        import compile_launches
-        import interpreter_libdevice
-        import interpreter_mends
-        from triton.runtime import interpreter as ti
-
+        compile_launches, interpreter_libdevice, interpreter_mends, ti = interpreter_modules()
         observer = self.observer
         assert observer is not None
         KINDS.update(gap=interpreter_libdevice.InterpreterGap, bounds=interpreter_mends.OutOfBounds)
@@ -178,7 +187,8 @@ class Session:
 
         observer.watch = watch
         observer.in_mend = lambda: interpreter_libdevice.Calling.depth > 0
-        for module in (interpreter_mends, interpreter_libdevice, ti, sys.modules[__name__], sys.modules["protocol"], virtual_cuda):
+        observer.own_globals.add(id(globals()))
+        for module in (interpreter_mends, interpreter_libdevice, ti, protocol, virtual_cuda):
             observer.own_globals.add(id(vars(module)))
         observer.host_storages = self.virtual_cuda.host_storages
         self.virtual_cuda.tracking = lambda: observer.judging and not observer.quiet

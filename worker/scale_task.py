@@ -100,7 +100,7 @@ def distinct(found: set[int], cap: int) -> Callable[[int], int] | None:
             mapping[value], next_power = next_power, next_power // 2
         else:
             others += 1
-            mapping[value] = cap - (2 * others - 1 if value % 2 else 8 * others)
+            mapping[value] = cap - (2 * others - 1 if value % 2 else max(2, cap // 8) * others)
     if min(mapping.values()) < SMALLEST_SCALED or len(set(mapping.values())) < len(mapping):
         return None
     return lambda value: mapping.get(value, value)
@@ -110,13 +110,15 @@ def candidates(source: str, ladder: tuple[int, ...]) -> Iterator[tuple[int, str,
     """Yields (cap, scaled source, changed sizes) from the largest cap down, unequal sizes kept unequal first where that
     can be; leaves out caps that change nothing."""
     found = sizes(source)
+    seen: set[str] = set()
     for cap in ladder:
         for mapping in (distinct(found, cap), capped(cap)):
             if mapping is None:
                 continue
             changed: dict[int, int] = {}
             text = rewrite(source, mapping, changed)
-            if changed:
+            if changed and text not in seen:
+                seen.add(text)
                 yield cap, text, changed
 
 

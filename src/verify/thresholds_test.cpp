@@ -64,7 +64,7 @@ TEST(ToleranceTest, ALeafOfZerosAllowsNothingThatAnyoneCouldSee) {
   EXPECT_LT(bounds.absolute, 1e-20);
 }
 
-TEST(ToleranceTest, HalfFormatsGetTwoUnitsInTheLastPlace) {
+TEST(ToleranceTest, HalfFormatsGetOneUnitInTheLastPlace) {
   LeafStatistics leaf = float32(1.0, 0, 0);
   const struct {
     const char* dtype;
@@ -74,9 +74,16 @@ TEST(ToleranceTest, HalfFormatsGetTwoUnitsInTheLastPlace) {
   for (const auto& format : formats) {
     leaf.dtype = format.dtype;
     const Tolerance bounds = tolerance_for(leaf);
-    EXPECT_DOUBLE_EQ(bounds.relative, 2 * format.unit) << format.dtype;
+    EXPECT_DOUBLE_EQ(bounds.relative, format.unit) << format.dtype;
     EXPECT_DOUBLE_EQ(bounds.absolute, format.unit / 4) << format.dtype;
   }
+}
+
+TEST(ToleranceTest, Float64IsNotJudgedLikeFloat32) {
+  LeafStatistics leaf = float32(1.0, 0, 0);
+  leaf.dtype = "float64";
+  EXPECT_DOUBLE_EQ(tolerance_for(leaf).absolute, 1e-9);
+  EXPECT_DOUBLE_EQ(tolerance_for(leaf).relative, 1e-9);
 }
 
 TEST(ToleranceTest, HalfFormatsWidenWithTheReferencesNoise) {
