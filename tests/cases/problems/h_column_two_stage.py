@@ -1,0 +1,17 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(dim=0)
+
+
+def get_inputs():
+    return [torch.randn(200, 60)]
+
+
+def get_init_inputs():
+    return []
