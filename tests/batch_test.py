@@ -258,7 +258,7 @@ class BatchTest(FrontTest):
         self.verify("--jsonl", self.pairs, "--out", self.out, "--jobs", "2", "--trials", "1", "--budget", "run=3", code=0)
         verdicts = self.verdicts()
         self.assertEqual(verdicts.pop("loop")["reason"], "run-timeout")
-        self.assertEqual(verdicts.pop("crash")["reason"], "crashed")
+        self.assertEqual(verdicts.pop("crash")["reason"], "out-of-bounds")
         self.right(verdicts)
 
 

@@ -22,7 +22,7 @@ REFUSALS: dict[str, tuple[str, str, str]] = {
     "load-timeout": (PROBLEM, changed(("@triton.jit", "while True:\n    pass\n\n\n@triton.jit")), r"."),
     "run-raised": (PROBLEM, changed((EMPTY, "        y = torch.empty(x.shape[5])\n")), r"trial 1, line 16: IndexError"),
     "run-timeout": (PROBLEM, changed((EMPTY, EMPTY + "        while True:\n            pass\n")), r"trial 1"),
-    "crashed": (PROBLEM, changed(("tl.store(y_ptr + offs,", "tl.store(y_ptr + offs * 100000000,")), r"trial 1"),
+    "out-of-bounds": (PROBLEM, changed(("tl.store(y_ptr + offs,", "tl.store(y_ptr + offs * 100000000,")), r"trial 1"),
     "memory-exceeded": (PROBLEM, changed((EMPTY, EMPTY + "        z = torch.empty(1 << 36)\n")), r"trial 1"),
     "wrong-structure": (PROBLEM, changed(("        return y", "        return (y,)")), r"trial 1.*output is a tuple, expected a tensor"),
     "wrong-shape": (PROBLEM, changed(("        return y", "        return y.view(33, 16)")), r"trial 1.*\[33, 16\], expected \[16, 33\]"),
@@ -111,7 +111,7 @@ class RefusalsTest(FrontTest):
                     self.assertTrue(verdict["message"].endswith(remedies[verdict["reason"]]), verdict["message"])
 
     def test_a_refusal_after_a_run_shows_the_trial_that_failed(self) -> None:
-        for reason in ("wrong-values", "wrong-shape", "wrong-dtype", "wrong-structure", "input-mutated", "run-raised", "crashed"):
+        for reason in ("wrong-values", "wrong-shape", "wrong-dtype", "wrong-structure", "input-mutated", "run-raised", "out-of-bounds"):
             verdict = self.verdicts[reason]
             with self.subTest(reason):
                 self.assertFalse(verdict["trials"][-1]["pass"])

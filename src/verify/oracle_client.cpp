@@ -95,6 +95,10 @@ std::optional<OracleProblem> OracleClient::ask(const std::string& request, const
         return OracleProblem{Reason::kReferenceFailed, "the problem's reference crashed its process (signal " +
                                                            std::to_string(event.end.signal) + ")"};
       }
+      if (event.end.code != kWorkerFault && event.end.signal == 0) {
+        return OracleProblem{Reason::kReferenceFailed, "the problem's reference ended its process (exit code " +
+                                                           std::to_string(event.end.code) + ")"};
+      }
       return lost(
           "ended (code " + std::to_string(event.end.code) + ", signal " + std::to_string(event.end.signal) + ")", job_);
     case JobEvent::Kind::kInterrupted:
