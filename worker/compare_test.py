@@ -7,9 +7,8 @@ import unittest
 from typing import Any
 from unittest import mock
 
-import torch
-
 import compare
+import torch
 from compare import Leaf, compare_leaf, leaf_statistics, same_structure
 
 ATOL, RTOL = 1e-4, 1e-4

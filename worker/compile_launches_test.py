@@ -15,11 +15,10 @@ FOLDER = tempfile.mkdtemp(prefix="autotriton-test-")
 os.environ["TRITON_CACHE_DIR"] = FOLDER
 os.environ.pop("TRITON_INTERPRET", None)
 
+import compile_launches  # noqa: E402
 import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
-
-import compile_launches  # noqa: E402
 import virtual_cuda  # noqa: E402
 from compile_launches import Compiled, Compiler, resource_usage  # noqa: E402
 

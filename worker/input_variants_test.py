@@ -6,8 +6,6 @@ import unittest
 from typing import Any
 
 import torch
-
-import input_variants
 from input_variants import VARIANTS, apply, has_meaning
 
 NAMES = list(VARIANTS)

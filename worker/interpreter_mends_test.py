@@ -14,16 +14,15 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-import triton  # noqa: E402
-import triton.language as tl  # noqa: E402
-from triton.language.extra import libdevice  # noqa: E402
-
-import interpreter_bfloat16  # noqa: E402
-import interpreter_mends  # noqa: E402
-import run_candidate  # noqa: E402
-from protocol import Channel  # noqa: E402
+import interpreter_bfloat16
+import interpreter_mends
+import numpy as np
+import run_candidate
+import torch
+import triton
+import triton.language as tl
+from protocol import Channel
+from triton.language.extra import libdevice
 
 FOLDER = tempfile.mkdtemp(prefix="autotriton-test-")
 PAIR = socket.socketpair()

@@ -391,10 +391,12 @@ def reduction_factor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     if not args or not isinstance(args[0], torch.Tensor):
         return 1
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    if dims is None or dims == []:
+    if dims is None:
         return args[0].numel()
-    if not isinstance(dims, (int, list, tuple)):
+    if not isinstance(dims, (int, list, tuple)) or not all(isinstance(d, int) for d in ([dims] if isinstance(dims, int) else dims)):
         return 1
+    if not isinstance(dims, int) and not dims:
+        return args[0].numel()
     factor = 1
     for dim in [dims] if isinstance(dims, int) else dims:
         if -args[0].dim() <= dim < args[0].dim():

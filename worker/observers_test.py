@@ -14,12 +14,11 @@ from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 
-import torch  # noqa: E402
-
-import interpreter_mends  # noqa: E402
-import run_candidate  # noqa: E402
-import virtual_cuda  # noqa: E402
-from protocol import Channel, Record, TensorReader, TensorWriter, decode_value, encode_value  # noqa: E402
+import interpreter_mends
+import run_candidate
+import torch
+import virtual_cuda
+from protocol import Channel, Record, TensorReader, TensorWriter, decode_value, encode_value
 
 virtual_cuda.install(virtual_cuda.Target(90))  # As the fork server does before a job.
 FOLDER = tempfile.mkdtemp(prefix="autotriton-test-")

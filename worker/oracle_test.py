@@ -9,9 +9,8 @@ import traceback
 import unittest
 from typing import Any
 
-import torch
-
 import oracle
+import torch
 import warm_up
 from protocol import Channel, PeerClosed, Record, TensorReader, TensorWriter, decode_value, encode_value
 

@@ -11,10 +11,18 @@ import threading
 import unittest
 from typing import Any
 
-import torch
-
 import protocol
-from protocol import Channel, PeerClosed, ProtocolError, TensorReader, TensorWriter, Unsupported, decode_value, encode_value
+import torch
+from protocol import (
+    Channel,
+    PeerClosed,
+    ProtocolError,
+    TensorReader,
+    TensorWriter,
+    Unsupported,
+    decode_value,
+    encode_value,
+)
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "testdata", "records.jsonl")
 

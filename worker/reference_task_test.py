@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import unittest
 
+import reference_task
 import torch
 import torch.nn as nn
-
-import reference_task
 from reference_task import ReferenceTask, TooSlow, Unusable, load_module, plain_structure, time_limit
 from weights import is_constant, randomise_constants, state_of
 

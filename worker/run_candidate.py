@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import torch
 import protocol
+import torch
 import virtual_cuda
 from observers import HostReads, Observer, state_tensors, tensors_of
 from protocol import (

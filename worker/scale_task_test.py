@@ -5,9 +5,8 @@ from __future__ import annotations
 import types
 import unittest
 
-import torch
-
 import scale_task
+import torch
 
 PROBLEM = '''
 import torch

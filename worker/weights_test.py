@@ -6,7 +6,6 @@ import unittest
 
 import torch
 import torch.nn as nn
-
 from weights import is_constant, load_weights, randomise_initialisers, state_of
 
 
