@@ -34,6 +34,7 @@ MIN_REDUCTION = 4            # A kernel's partial results are at most this share
 MAX_VIOLATIONS = 16
 _SCALAR_MATH = frozenset("add sub mul div rsub neg sqrt rsqrt exp log reciprocal pow abs clamp clamp_min true_divide".split())
 _FILLED = frozenset(("full", "full_like", "new_full", "scalar_tensor", "linspace", "arange"))
+_EMPTY = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split())
 _LIFTS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
 
 
@@ -264,6 +265,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result  # The same storage: known if it was known, and its contents are not looked at anew.
         if self.judging:
             self._judge_cast(func, given, result)
+            if name in _EMPTY and isinstance(result, torch.Tensor) and result.dtype != torch.bool:
+                # Fresh memory holds anything on a GPU; zeros or old results here would hide that nobody wrote it.
+                result.fill_(float("nan") if result.is_floating_point() or result.is_complex() else 0x55)
         constant = self.judging and bool(given) and all(self._is_small_constant(tensor) for tensor in given)
         for tensor in tensors_of(result):
             buffer = self.ledger.find(tensor)
