@@ -194,10 +194,8 @@ struct Verifier::Impl {
     CandidateSpec spec;
     Seeds seeds;
     std::string main_variant;
-    std::vector<std::string> launched;
     std::optional<Conclusion> failure;  ///< Of the trials.
     std::vector<std::string> unmatched;
-    bool unmatched_constant = false;
   };
 
   static TrialSeeds draw(Run& run) {
@@ -267,7 +265,6 @@ struct Verifier::Impl {
     const auto& weights = std::get<Constructed>(constructed);
     run.unmatched = weights.unmatched;
     run.unmatched.insert(run.unmatched.end(), weights.unmatched_constant.begin(), weights.unmatched_constant.end());
-    run.unmatched_constant = !weights.unmatched_constant.empty();
     return candidate;
   }
 
@@ -581,13 +578,11 @@ struct Verifier::Impl {
     check(std::holds_alternative<syntax::Module>(parsed), "a source that passed the rules parses");
     const auto& module = std::get<syntax::Module>(parsed);
     const auto deadline = after(options.budgets.authorship);
-    const std::string variant =
-        oracle->variant("scaled") != nullptr && run.main_variant == "scaled" ? "scaled" : run.main_variant;
     for (const syntax::Poison poison : {syntax::Poison::kNumber, syntax::Poison::kZero}) {
       const std::string poisoned = syntax::poison_stores(module, poison);
       check(poisoned != run.spec.source, "a kernel that stores can be poisoned");
       bool survived = false;
-      if (auto ended = survives(run, variant, poisoned, deadline, survived)) return ended;
+      if (auto ended = survives(run, run.main_variant, poisoned, deadline, survived)) return ended;
       if (!survived) {
         run.verdict.authorship.kernel_knockout = "the outputs became wrong";
         return std::nullopt;
@@ -775,7 +770,6 @@ struct Verifier::Impl {
                      .capability = options.capability},
             .seeds = Seeds(options.seed ? *options.seed : secret_seed()),
             .main_variant = {},
-            .launched = {},
             .failure = {},
             .unmatched = {}};
     verdict.environment["seed"] = std::to_string(run.seeds.start());
