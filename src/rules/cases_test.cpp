@@ -20,6 +20,7 @@ struct Case {
   std::string id;  // <rule id>/<file name>
   std::vector<std::string> expectations;
   EntryPoint entry;
+  Options options;
   std::string source;
 };
 
@@ -38,6 +39,9 @@ Case read_case(const std::filesystem::path& path) {
       std::string kind;
       words >> kind >> result.entry.name;
       result.entry.kind = kind == "module" ? EntryKind::kModule : EntryKind::kFunction;
+    } else if (key == "torch-compute:") {
+      words >> key;
+      result.options.report_torch_compute = key == "report";
     }
   }
   result.source.assign(std::istreambuf_iterator<char>(file), {});
@@ -83,7 +87,7 @@ TEST_P(RuleCases, SaysWhatItMust) {
   auto parsed = syntax::parse(param.source);
   if (const auto* failure = std::get_if<syntax::ParseFailure>(&parsed))
     FAIL() << failure->line << ": " << failure->message;
-  const Report report = check(std::get<syntax::Module>(parsed), param.entry, Glue::embedded());
+  const Report report = check(std::get<syntax::Module>(parsed), param.entry, Glue::embedded(), param.options);
   for (const std::string& expectation : param.expectations) {
     EXPECT_TRUE(holds(expectation, report)) << "expected: " << expectation << "\nfound:\n" << listed(report);
   }

@@ -30,10 +30,12 @@ bool is_container(std::string_view base) {
 
 }  // namespace
 
-Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list)
+Context::Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list,
+                 const Options& given_options)
     : module(parsed),
       entry(entry_point),
       glue(glue_list),
+      options(given_options),
       resolver(parsed),
       tensors(resolver, glue_list),
       import_time(resolver),

@@ -17,11 +17,13 @@
 namespace autotriton::rules {
 
 struct Context {
-  Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list);
+  Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list,
+          const Options& given_options);
 
   const syntax::Module& module;
   const EntryPoint& entry;
   const Glue& glue;
+  const Options& options;
   syntax::Resolver resolver;
   TensorTypes tensors;
   syntax::Reach import_time;                    ///< Statements of the module and what they call.

@@ -38,8 +38,8 @@ bool Report::is_triton() const {
   return std::ranges::none_of(findings, [](const Finding& finding) { return finding.level == Level::kReject; });
 }
 
-Report check(const syntax::Module& module, const EntryPoint& entry, const Glue& glue) {
-  Context context(module, entry, glue);
+Report check(const syntax::Module& module, const EntryPoint& entry, const Glue& glue, const Options& options) {
+  Context context(module, entry, glue, options);
   for (const Family& family : all_families()) family.check(context);
   std::ranges::stable_sort(context.findings, {},
                            [](const Finding& finding) { return std::tuple(finding.line, finding.column); });

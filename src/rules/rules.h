@@ -64,7 +64,12 @@ struct Report {
   bool is_triton() const;
 };
 
+struct Options {
+  /// What PyTorch computes on the path is noted and not refused: for answers that may leave part of the work to it.
+  bool report_torch_compute = false;
+};
+
 /// Judges a parsed answer. Never throws for anything the source may hold.
-Report check(const syntax::Module& module, const EntryPoint& entry, const Glue& glue);
+Report check(const syntax::Module& module, const EntryPoint& entry, const Glue& glue, const Options& options = {});
 
 }  // namespace autotriton::rules

@@ -57,7 +57,10 @@ bool is_capitalised(std::string_view name) {
 
 class TorchCompute {
  public:
-  explicit TorchCompute(Context& context) : context_(context), module_(context.module) {}
+  explicit TorchCompute(Context& context)
+      : context_(context),
+        module_(context.module),
+        level_(context.options.report_torch_compute ? Level::kNote : Level::kReject) {}
 
   void run() {
     // forward itself may be something of torch: ModelNew.forward = torch.relu.
@@ -100,12 +103,12 @@ class TorchCompute {
 
  private:
   void refuse(NodeId node, const std::string& what) {
-    context_.report_line(kRule, Level::kReject, node,
+    context_.report_line(kRule, level_, node,
                          what + " computes in PyTorch on the path; do this inside a kernel");
   }
   void refuse_arithmetic(NodeId node) {
     context_.report_line(
-        kRule, Level::kReject, node,
+        kRule, level_, node,
         "`" + short_text(node) + "` is tensor arithmetic in PyTorch on the path; do this inside a kernel");
   }
 
@@ -153,7 +156,7 @@ class TorchCompute {
       check_torch(call, name.substr(6), name);
     } else if (name.starts_with("numpy.")) {
       if (!context_.glue.is_scalar_numpy(std::string_view(name).substr(6))) {
-        context_.report_line(kRule, Level::kReject, call,
+        context_.report_line(kRule, level_, call,
                              name + " computes in numpy on the path; do this inside a kernel");
       }
     } else if (name.starts_with("einops.")) {
@@ -334,7 +337,7 @@ class TorchCompute {
 
   void check_module_call(NodeId call, const std::string& made_by) {
     if (std::ranges::find(kPassiveModules, std::string_view(made_by).substr(6)) != kPassiveModules.end()) return;
-    context_.report_line(kRule, Level::kReject, call,
+    context_.report_line(kRule, level_, call,
                          "this calls a " + made_by +
                              ", which computes in PyTorch; keep the module as a holder of its " +
                              "parameters and compute with a kernel");
@@ -422,7 +425,7 @@ class TorchCompute {
         if (value.kind == ValueKind::kInstance) return;
       }
       context_.report_line(
-          kRule, Level::kReject, node,
+          kRule, level_, node,
           "`" + short_text(node) + "` is a matrix product in PyTorch on the path; use tl.dot inside a kernel");
       return;
     }
@@ -480,6 +483,7 @@ class TorchCompute {
 
   Context& context_;
   const syntax::Module& module_;
+  const Level level_;
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ std::string line_text(int line, const std::vector<std::size_t>& answer_lines) {
   return text;
 }
 
-StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict) {
+StaticResult judge_source(const VerifyRequest& request, const VerifyOptions& options, Verdict& verdict) {
   const auto start = Clock::now();
   const tasks::Task& task = *request.task;
   const std::string entry = tasks::answer_entry_point(task);
@@ -63,7 +63,7 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
     return {};
   }
   verdict.cost["extract"] = seconds_since(start);
-  if (skip_rules) {
+  if (options.skip_rules) {
     verdict.notes.emplace_back("The rules were skipped: whatever comes out, this is no verdict to train on.");
     return {.passed = true, .code = extracted.code, .answer_lines = answer_lines};
   }
@@ -71,7 +71,8 @@ StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict
   const bool module = task.kind == tasks::TaskKind::kModule;
   const rules::Report report =
       rules::check(std::get<syntax::Module>(parsed),
-                   {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded());
+                   {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded(),
+                   {.report_torch_compute = options.torch_compute == TorchCompute::kReport});
   for (const rules::Finding& finding : report.findings) {
     verdict.findings.push_back(
         {finding.rule, std::string(rules::level_name(finding.level)), finding.line, finding.column, finding.message});

@@ -36,13 +36,13 @@ struct Judged {
   StaticResult result;
 };
 
-Judged judge(std::string text, bool raw, bool skip_rules = false) {
+Judged judge(std::string text, bool raw, const VerifyOptions& options = {}) {
   auto task = std::make_shared<tasks::Task>();
   task->task_id = "relu";
   task->kind = tasks::TaskKind::kModule;
   task->entry_point = "Model";
   Judged judged;
-  judged.result = judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, skip_rules,
+  judged.result = judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, options,
                                judged.verdict);
   return judged;
 }
@@ -127,8 +127,20 @@ TEST(StaticStageTest, ARulesRefusalNamesRuleLineAndRemedy) {
   EXPECT_FALSE(judged.verdict.is_triton);
 }
 
+TEST(StaticStageTest, TorchComputeThatIsOnlyReportedIsANote) {
+  std::string shared = kGood;
+  shared.replace(shared.find("        return y"), 16, "        return torch.relu(y)");
+  EXPECT_EQ(judge(shared, false).verdict.reason_id, "torch-compute");
+  const Judged judged = judge(shared, false, {.torch_compute = TorchCompute::kReport});
+  EXPECT_TRUE(judged.result.passed) << judged.verdict.message;
+  ASSERT_FALSE(judged.verdict.findings.empty());
+  EXPECT_EQ(judged.verdict.findings[0].rule, "torch-compute");
+  EXPECT_EQ(judged.verdict.findings[0].level, "note");
+  EXPECT_EQ(judged.verdict.findings[0].line, 18);
+}
+
 TEST(StaticStageTest, SkippingTheRulesIsNotedInTheVerdict) {
-  const Judged judged = judge("class ModelNew:\n    pass\n", false, /*skip_rules=*/true);
+  const Judged judged = judge("class ModelNew:\n    pass\n", false, {.skip_rules = true});
   EXPECT_TRUE(judged.result.passed);
   EXPECT_THAT(judged.verdict.notes, testing::Contains(HasSubstr("rules were skipped")));
   EXPECT_FALSE(judged.verdict.is_triton);

@@ -756,7 +756,7 @@ struct Verifier::Impl {
                        "script tasks (TritonBench) are judged by their own test code, which this build does not run");
       return verdict;
     }
-    StaticResult source = judge_source(request, options.skip_rules, verdict);
+    StaticResult source = judge_source(request, options, verdict);
     if (!source.passed) return verdict;
     answer_lines = std::move(source.answer_lines);
     server.start();

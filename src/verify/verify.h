@@ -35,6 +35,10 @@ struct Budgets {
   std::vector<std::pair<std::string, double>> changed() const;
 };
 
+/// What PyTorch's own computation on the path means: a refusal, or a note for answers that may leave part of the work to
+/// it.
+enum class TorchCompute { kRefuse, kReport };
+
 struct VerifyOptions {
   std::optional<std::uint64_t> seed;  ///< For replay; else from the system's random source, anew for each answer.
   int trials = 7;
@@ -42,6 +46,7 @@ struct VerifyOptions {
   int capability = 90;  ///< Of the GPU that is compiled for: 80, 90 …
   Budgets budgets;
   bool require_sandbox = false;
+  TorchCompute torch_compute = TorchCompute::kRefuse;
   bool skip_rules = false;             ///< Only for testing the sandbox: hostile code then reaches it.
   std::filesystem::path keep;          ///< Where what a replay needs is written; empty for nowhere.
   std::int64_t max_elements = 60'000;  ///< Inputs, outputs and weights that the interpreter is asked to handle.
@@ -80,7 +85,7 @@ struct StaticResult {
 
 /// Extraction, parsing and rules; starts no process. Fills `verdict`'s findings, and concludes it where the answer is
 /// refused.
-StaticResult judge_source(const VerifyRequest& request, bool skip_rules, Verdict& verdict);
+StaticResult judge_source(const VerifyRequest& request, const VerifyOptions& options, Verdict& verdict);
 
 /// "line 12", with the answer's own line where code was taken out of a reply: "line 12 (line 40 of the reply)".
 std::string line_text(int line, const std::vector<std::size_t>& answer_lines);
