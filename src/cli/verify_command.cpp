@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/interrupt.h"
-#include "base/paths.h"
 #include "cli/commands.h"
+#include "cli/server_options.h"
 #include "tasks/problem.h"
 #include "verify/batch.h"
 #include "verify/suite.h"
@@ -87,23 +87,6 @@ verify::VerifyOptions read_options(const Flags& flags) {
   options.require_sandbox = flags.require_sandbox;
   options.keep = flags.keep;
   return options;
-}
-
-execution::ForkServer::Options server_options(const InterruptGuard& interrupt) {
-  const Surroundings around = Surroundings::of_this_process();
-  const std::filesystem::path worker = worker_folder(around);
-  std::filesystem::path library = around.executable.parent_path() / "libautotriton_confine.so";
-  if (!std::filesystem::exists(library))
-    library = around.executable.parent_path().parent_path() / "lib" / "libautotriton_confine.so";
-  if (!std::filesystem::exists(library)) {
-    throw UserError({.where = library.string(),
-                     .what = "this part of the program is missing",
-                     .fix = "run `make build`, or keep the folder of a release together"});
-  }
-  return {.python = python_interpreter(around, worker),
-          .worker = worker,
-          .confine_library = library,
-          .interrupt = interrupt.descriptor()};
 }
 
 std::string read_text(const std::string& path) { return read_file(path == "-" ? "/dev/stdin" : path); }

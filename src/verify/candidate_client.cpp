@@ -180,7 +180,9 @@ CandidateClient::Result<std::monostate> CandidateClient::load(Deadline deadline)
   const Json request = {{"type", "load"},
                         {"source", spec_.source},
                         {"entry", spec_.entry},
-                        {"kind", spec_.module ? "module" : "function"}};
+                        {"kind", spec_.script   ? "script"
+                                  : spec_.module ? "module"
+                                                 : "function"}};
   auto reply = ask(request.dump(), {}, "loaded", Reason::kLoadTimeout, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);
   return std::monostate{};

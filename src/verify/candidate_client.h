@@ -64,7 +64,8 @@ struct CompileResult {
 struct CandidateSpec {
   std::string source;
   std::string entry;
-  bool module = true;
+  bool module = true;   ///< The entry point is a class, else a function.
+  bool script = false;  ///< No entry point: `load` runs the whole file, calls and all.
   int capability = 90;
 };
 
