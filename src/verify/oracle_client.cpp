@@ -80,6 +80,7 @@ OracleClient::OracleClient(execution::ForkServer& server, int capability, double
 
 std::optional<OracleProblem> OracleClient::ask(const std::string& request, const std::vector<int>& descriptors,
                                                const char* expected, std::string& reply) {
+  const std::lock_guard lock(mutex_);
   if (!job_.send(request, descriptors)) return lost("closed its channel", job_);
   const auto limit = std::chrono::duration<double>(seconds_ * kRunsInARequest + kSlackSeconds);
   JobEvent event = job_.next(Clock::now() + std::chrono::duration_cast<Clock::duration>(limit));
@@ -127,6 +128,18 @@ std::optional<OracleProblem> OracleClient::ask(const std::string& request, const
   return std::nullopt;
 }
 
+template <typename Read>
+std::optional<OracleProblem> OracleClient::read(const std::string& reply, Read take) const {
+  try {
+    take(Json::parse(reply));
+  } catch (const MalformedRecord& malformed) {
+    return lost("sent a record without `" + malformed.field + "`", job_);
+  } catch (const Json::exception& malformed) {
+    return lost(std::string("sent a record of another form: ") + malformed.what(), job_);
+  }
+  return std::nullopt;
+}
+
 std::optional<OracleProblem> OracleClient::open(const tasks::Task& task, std::int64_t max_elements, Shapes shapes) {
   const Json request = {{"type", "open"},
                         {"source", task.reference},
@@ -137,19 +150,15 @@ std::optional<OracleProblem> OracleClient::open(const tasks::Task& task, std::in
                         {"shapes", shapes_name(shapes)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {}, "opened", reply)) return problem;
-  try {
+  return read(reply, [&](const Json& record) {
     variants_.clear();
-    const Json record = Json::parse(reply);
     for (const Json& item : list(record, "variants")) {
       Variant variant{.name = text(item, "name"), .elements = integer(item, "elements"), .sizes = {}};
       for (const Json& size : list(item, "sizes"))
         variant.sizes.emplace_back(size.at(0).get<std::int64_t>(), size.at(1).get<std::int64_t>());
       variants_.push_back(std::move(variant));
     }
-  } catch (const MalformedRecord& malformed) {
-    return lost("sent a record without `" + malformed.field + "`", job_);
-  }
-  return std::nullopt;
+  });
 }
 
 const Variant* OracleClient::variant(std::string_view name) const {
@@ -169,16 +178,12 @@ std::optional<OracleProblem> OracleClient::init(const std::string& variant, std:
   std::string reply;
   if (auto problem = ask(request.dump(), {setup.memory.get()}, "init", reply)) return problem;
   execution::seal_memory_file(setup.memory);
-  try {
-    const Json record = Json::parse(reply);
+  return read(reply, [&](const Json& record) {
     setup.arguments = list(record, "arguments").dump();
     setup.weights = list(record, "weights").dump();
     setup.evaluation = boolean(record, "evaluation");
     setup.seed = seed;
-  } catch (const MalformedRecord& malformed) {
-    return lost("sent a record without `" + malformed.field + "`", job_);
-  }
-  return std::nullopt;
+  });
 }
 
 std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int index, const std::string& inputs,
@@ -194,8 +199,7 @@ std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int
   std::string reply;
   if (auto problem = ask(request.dump(), {setup.arguments.memory.get()}, "trial", reply)) return problem;
   execution::seal_memory_file(setup.arguments.memory);
-  try {
-    const Json record = Json::parse(reply);
+  return read(reply, [&](const Json& record) {
     setup.arguments.json = list(record, "arguments").dump();
     setup.inputs = text(record, "inputs");
     setup.exact = boolean(record, "exact");
@@ -206,40 +210,27 @@ std::optional<OracleProblem> OracleClient::trial(const std::string& variant, int
                               .dtype = shape.at(1).get<std::string>(),
                               .distribution = setup.inputs});
     }
-  } catch (const MalformedRecord& malformed) {
-    return lost("sent a record without `" + malformed.field + "`", job_);
-  }
-  return std::nullopt;
+  });
 }
 
 std::optional<OracleProblem> OracleClient::shapes(const std::string& variant, ShapesOnly& shapes) {
   std::string reply;
   if (auto problem = ask(Json{{"type", "shapes"}, {"variant", variant}}.dump(), {}, "shapes", reply)) return problem;
-  try {
-    const Json record = Json::parse(reply);
+  return read(reply, [&](const Json& record) {
     shapes.known = boolean(record, "known");
     shapes.arguments = list(record, "arguments").dump();
     shapes.inputs = list(record, "inputs").dump();
-  } catch (const MalformedRecord& malformed) {
-    return lost("sent a record without `" + malformed.field + "`", job_);
-  }
-  return std::nullopt;
+  });
 }
 
 namespace {
 
-std::optional<std::string> read_comparisons(const std::string& reply, Comparison& comparison) {
-  try {
-    const Json record = Json::parse(reply);
-    comparison.applies = boolean(record, "applies");
-    comparison.structure = text(record, "structure");
-    comparison.inputs = text(record, "inputs");
-    comparison.leaves.clear();
-    for (const Json& leaf : list(record, "leaves")) comparison.leaves.push_back(read_comparison(leaf));
-  } catch (const MalformedRecord& malformed) {
-    return malformed.field;
-  }
-  return std::nullopt;
+void read_comparisons(const Json& record, Comparison& comparison) {
+  comparison.applies = boolean(record, "applies");
+  comparison.structure = text(record, "structure");
+  comparison.inputs = text(record, "inputs");
+  comparison.leaves.clear();
+  for (const Json& leaf : list(record, "leaves")) comparison.leaves.push_back(read_comparison(leaf));
 }
 
 }  // namespace
@@ -255,8 +246,7 @@ std::optional<OracleProblem> OracleClient::compare(int index, const std::vector<
                         {"inputs_after", inputs_after.empty() ? Json(nullptr) : Json::parse(inputs_after)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {memory.get()}, "compared", reply)) return problem;
-  if (auto field = read_comparisons(reply, comparison)) return lost("sent a record without `" + *field + "`", job_);
-  return std::nullopt;
+  return read(reply, [&](const Json& record) { read_comparisons(record, comparison); });
 }
 
 std::optional<OracleProblem> OracleClient::compare_stand_in(int index, const std::vector<Tolerance>& tolerances,
@@ -265,8 +255,7 @@ std::optional<OracleProblem> OracleClient::compare_stand_in(int index, const std
       {"type", "compare"}, {"index", index}, {"subject", subject}, {"tolerances", tolerances_json(tolerances)}};
   std::string reply;
   if (auto problem = ask(request.dump(), {}, "compared", reply)) return problem;
-  if (auto field = read_comparisons(reply, comparison)) return lost("sent a record without `" + *field + "`", job_);
-  return std::nullopt;
+  return read(reply, [&](const Json& record) { read_comparisons(record, comparison); });
 }
 
 }  // namespace autotriton::verify

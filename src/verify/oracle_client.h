@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,7 +67,8 @@ struct OracleProblem {
   bool interrupted = false;
 };
 
-/// Not thread-safe. After any OracleProblem with kWorkerLost the client is dead: make a new one.
+/// Requests of several threads are taken one after the other. After any OracleProblem with kWorkerLost the client is
+/// dead: make a new one.
 class OracleClient {
  public:
   /// `seconds` bounds each single run of the reference.
@@ -93,10 +95,13 @@ class OracleClient {
   const execution::SandboxReport& sandbox() const { return job_.sandbox(); }
 
  private:
-  struct Reply;
   std::optional<OracleProblem> ask(const std::string& request, const std::vector<int>& descriptors,
                                    const char* expected, std::string& reply);
+  /// Hands the parsed reply to `take`; what it misses there is a fault of the oracle.
+  template <typename Read>
+  std::optional<OracleProblem> read(const std::string& reply, Read take) const;
 
+  std::mutex mutex_;  ///< One request at a time.
   execution::Job job_;
   double seconds_;
   std::vector<Variant> variants_;
