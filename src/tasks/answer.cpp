@@ -76,6 +76,7 @@ struct Block {
 // The answer with its reasoning left out but for its line ends, so that line numbers hold.
 struct Visible {
   std::string text;
+  bool reasoning_seen = false;  // At least its end, or its start.
   bool reasoning_open = false;  // It never ended.
   bool reasoning_cut = false;   // Its start was not in the answer.
 };
@@ -147,6 +148,7 @@ Visible without_reasoning(std::string text) {
   // A prompt that ends with the opening tag leaves only the closing one in the reply.
   if (const auto first = next_tag(whole, 0); first && !first->opening) {
     blank(whole, 0, first->end);
+    visible.reasoning_seen = true;
     visible.reasoning_cut = true;
     at = first->end;
   }
@@ -164,6 +166,7 @@ Visible without_reasoning(std::string text) {
     }
     std::optional<Tag> close = next_tag(whole, tag->end);
     while (close && close->opening) close = next_tag(whole, close->end);
+    visible.reasoning_seen = true;
     visible.reasoning_open = !close;
     at = close ? close->end : whole.size();
     blank(whole, tag->begin, at);
@@ -404,6 +407,35 @@ std::string_view problem_id(ExtractionProblem problem) {
       return "entry-missing";
   }
   return "no-code";
+}
+
+std::string_view reasoning_name(ReplyForm::Reasoning reasoning) {
+  switch (reasoning) {
+    case ReplyForm::Reasoning::kClosed:
+      return "closed";
+    case ReplyForm::Reasoning::kOpen:
+      return "open";
+    case ReplyForm::Reasoning::kNone:
+      break;
+  }
+  return "none";
+}
+
+std::optional<ReplyForm> form_of(std::string_view answer, std::size_t max_bytes) {
+  if (refuse_bytes(answer, max_bytes)) return std::nullopt;
+  const std::string plain = with_plain_lines(answer);
+  const Visible visible = without_reasoning(plain);
+  std::vector<Block> blocks;
+  find_blocks(numbered(visible.text), kMaxNestedFences, blocks);
+  ReplyForm form;
+  form.fenced_blocks = blocks.size();
+  form.fences_closed = std::ranges::all_of(blocks, [](const Block& block) { return block.closed; });
+  if (visible.reasoning_open) {
+    form.reasoning = ReplyForm::Reasoning::kOpen;
+  } else if (visible.reasoning_seen) {
+    form.reasoning = ReplyForm::Reasoning::kClosed;
+  }
+  return form;
 }
 
 Extraction take_candidate(std::string_view candidate, std::size_t max_bytes) {

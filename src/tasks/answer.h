@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,10 +35,28 @@ struct ExtractedCode {
   std::vector<std::string> notes;         ///< What was out of the ordinary, as sentences.
 };
 
-using Extraction = std::variant<ExtractedCode, ExtractionFailure>;
-
 /// The most bytes an answer or a candidate may have.
 inline constexpr std::size_t kMaxAnswerBytes = 1'000'000;
+
+/// How a raw reply is built, whatever its code is worth.
+struct ReplyForm {
+  enum class Reasoning : std::uint8_t {
+    kNone,    ///< No tags.
+    kClosed,  ///< `<think>…</think>`, or only its end, as where the prompt ends with the opening tag.
+    kOpen,    ///< It never ends.
+  };
+  Reasoning reasoning = Reasoning::kNone;
+  std::size_t fenced_blocks = 0;  ///< Outside the reasoning.
+  bool fences_closed = true;
+};
+
+/// "none", "closed", "open".
+std::string_view reasoning_name(ReplyForm::Reasoning reasoning);
+
+/// Reads only the form; empty where `answer` is no text. Never throws.
+std::optional<ReplyForm> form_of(std::string_view answer, std::size_t max_bytes = kMaxAnswerBytes);
+
+using Extraction = std::variant<ExtractedCode, ExtractionFailure>;
 
 /// Extracts the code that defines `entry_point` at its top level from a raw reply.
 Extraction extract_code(std::string_view answer, std::string_view entry_point, std::size_t max_bytes = kMaxAnswerBytes);

@@ -144,6 +144,32 @@ TEST(ExtractCodeTest, EveryInfoStringOfPythonIsUnderstood) {
   }
 }
 
+TEST(ReplyFormTest, CountsTheBlocksOutsideTheReasoningAndSeesHowItEnds) {
+  using Reasoning = ReplyForm::Reasoning;
+  struct Row {
+    std::string_view reply;
+    Reasoning reasoning;
+    std::size_t blocks;
+    bool closed;
+  };
+  for (const Row& row : {
+           Row{"```python\na = 1\n```\n", Reasoning::kNone, 1, true},
+           Row{"<think>a draft:\n```python\na\n```\n</think>\n```python\na = 1\n```\n", Reasoning::kClosed, 1, true},
+           Row{"so it goes</think>\n```\na = 1\n```\nor\n```\na = 2\n```\n", Reasoning::kClosed, 2, true},
+           Row{"<think>and on\n```python\na\n```\n", Reasoning::kOpen, 0, true},
+           Row{"```python\na = 1\n", Reasoning::kNone, 1, false},
+           Row{"```python\ns = '<think>'\n```\n", Reasoning::kNone, 1, true},
+           Row{"", Reasoning::kNone, 0, true},
+       }) {
+    const auto form = form_of(row.reply);
+    ASSERT_TRUE(form.has_value()) << row.reply;
+    EXPECT_EQ(form->reasoning, row.reasoning) << row.reply;
+    EXPECT_EQ(form->fenced_blocks, row.blocks) << row.reply;
+    EXPECT_EQ(form->fences_closed, row.closed) << row.reply;
+  }
+  EXPECT_FALSE(form_of("\xff").has_value());
+}
+
 TEST(ExtractCodeTest, HostileAnswersEndQuickly) {
   const auto repeated = [](std::string_view piece, std::size_t bytes) {
     std::string text;

@@ -42,6 +42,7 @@ StaticResult judge_source(const VerifyRequest& request, const VerifyOptions& opt
   const auto start = Clock::now();
   const tasks::Task& task = *request.task;
   const std::string entry = tasks::answer_entry_point(task);
+  if (request.raw_answer) verdict.form = tasks::form_of(request.text);
   const tasks::Extraction extraction =
       request.raw_answer ? tasks::extract_code(request.text, entry) : tasks::take_candidate(request.text);
   if (const auto* failure = std::get_if<tasks::ExtractionFailure>(&extraction)) {

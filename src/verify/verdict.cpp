@@ -42,6 +42,21 @@ Json to_record(const Launch& launch) {
   return record;
 }
 
+Json to_record(const tasks::ReplyForm& form) {
+  return {{"reasoning", tasks::reasoning_name(form.reasoning)},
+          {"fenced_blocks", form.fenced_blocks},
+          {"fences_closed", form.fences_closed}};
+}
+
+Json to_record(const Timing& timing) {
+  return {
+      {"candidate_ms", timing.candidate_ms},
+      {"eager_ms", timing.eager_ms},
+      {"compile_ms", timing.compile_ms ? Json(*timing.compile_ms) : Json(nullptr)},
+      {"speedup", number_or_text(timing.speedup())},
+      {"interval", timing.interval ? Json::array({timing.interval->first, timing.interval->second}) : Json(nullptr)}};
+}
+
 /// Ends a sentence: the first letter stays, a full stop is added where none is.
 std::string sentence(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -97,6 +112,7 @@ std::string to_json(const Verdict& verdict) {
       {"message", verdict.message},
       {"grade", grade_name(verdict.grade)},
       {"reward", verdict.reward ? Json(*verdict.reward) : Json(nullptr)},
+      {"reward_terms", verdict.reward_terms},
       {"is_triton", verdict.is_triton},
       {"tests_pass", verdict.tests_pass},
       {"findings", findings},
@@ -106,9 +122,11 @@ std::string to_json(const Verdict& verdict) {
        {{"kernel_knockout", text_or_null(proofs.kernel_knockout)},
         {"torch_knockout", text_or_null(proofs.torch_knockout)},
         {"storage_ledger", text_or_null(proofs.storage_ledger)},
-        {"torch_ops", proofs.torch_ops}}},
+        {"torch_ops", proofs.torch_ops},
+        {"torch_share", proofs.torch_share ? Json(*proofs.torch_share) : Json(nullptr)}}},
+      {"form", verdict.form ? to_record(*verdict.form) : Json(nullptr)},
       {"sandbox", {{"obtained", verdict.sandbox.obtained}, {"missing", verdict.sandbox.missing}}},
-      {"timing", nullptr},
+      {"timing", verdict.timing ? to_record(*verdict.timing) : Json(nullptr)},
       {"cost", verdict.cost},
       {"environment", verdict.environment},
       {"notes", verdict.notes}};

@@ -4,8 +4,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tasks/answer.h"
 #include "verify/reason.h"
 
 namespace autotriton::verify {
@@ -61,6 +63,19 @@ struct Authorship {
   std::string torch_knockout;
   std::string storage_ledger;
   std::vector<std::string> torch_ops;
+  /// Share of the computing that PyTorch did, from 0 to 1, where the options ask for a report of it; else empty.
+  std::optional<double> torch_share;
+};
+
+/// What was measured on a GPU, in milliseconds a call.
+struct Timing {
+  double candidate_ms = 0;
+  double eager_ms = 0;               ///< The reference as it is.
+  std::optional<double> compile_ms;  ///< The reference under torch.compile; empty: not timed.
+  /// Bounds of the speed-up over eager, at 95 % confidence.
+  std::optional<std::pair<double, double>> interval;
+
+  double speedup() const { return eager_ms / candidate_ms; }
 };
 
 struct Sandbox {
@@ -80,13 +95,17 @@ struct Verdict {
   std::string message;  ///< What, where, what to do; for a person, no code parses it.
   Grade grade = Grade::kStatic;
   std::optional<double> reward;  ///< 1, 0, or empty where the sample must be masked.
+  /// What the reward is the sum of, where a profile other than the paper's made it.
+  std::map<std::string, double> reward_terms;
   bool is_triton = false;
   bool tests_pass = false;
   std::vector<Finding> findings;
   std::vector<Trial> trials;
   std::vector<Launch> launches;
   Authorship authorship;
+  std::optional<tasks::ReplyForm> form;  ///< Of a raw reply; empty for plain source.
   Sandbox sandbox;
+  std::optional<Timing> timing;        ///< Empty: not timed.
   std::map<std::string, double> cost;  ///< Seconds a stage.
   std::map<std::string, std::string> environment;
   std::vector<std::string> notes;

@@ -54,10 +54,10 @@ TEST(VerdictJsonTest, HasExactlyTheFieldsOfTheSchemaInItsOrder) {
   const auto record = nlohmann::ordered_json::parse(to_json(full_verdict()));
   std::vector<std::string> keys;
   for (const auto& [key, value] : record.items()) keys.push_back(key);
-  EXPECT_THAT(
-      keys, testing::ElementsAre("schema", "id", "task_id", "candidate_sha256", "verdict", "reason", "stage", "message",
-                                 "grade", "reward", "is_triton", "tests_pass", "findings", "trials", "launches",
-                                 "authorship", "sandbox", "timing", "cost", "environment", "notes"));
+  EXPECT_THAT(keys, testing::ElementsAre("schema", "id", "task_id", "candidate_sha256", "verdict", "reason", "stage",
+                                         "message", "grade", "reward", "reward_terms", "is_triton", "tests_pass",
+                                         "findings", "trials", "launches", "authorship", "form", "sandbox", "timing",
+                                         "cost", "environment", "notes"));
   EXPECT_EQ(record["schema"], "autotriton.verdict/1");
 }
 
@@ -199,6 +199,35 @@ TEST(VerdictTextTest, ShowsVerdictFindingsTrialsLaunchesAndTheSeed) {
                            "8 bytes spilled", "sandbox without: user namespace", "a note", "seed 42"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(VerdictJsonTest, FormTimingAndTermsAreNullOrEmptyUntilTheyAreKnown) {
+  Verdict verdict;
+  Json record = Json::parse(to_json(verdict));
+  EXPECT_EQ(record["form"], nullptr);
+  EXPECT_EQ(record["timing"], nullptr);
+  EXPECT_EQ(record["reward_terms"], Json::object());
+  EXPECT_EQ(record["authorship"]["torch_share"], nullptr);
+  verdict.form = {.reasoning = tasks::ReplyForm::Reasoning::kClosed, .fenced_blocks = 1, .fences_closed = true};
+  verdict.timing = Timing{.candidate_ms = 2, .eager_ms = 5, .compile_ms = 4, .interval = std::pair(2.25, 2.75)};
+  verdict.reward_terms = {{"correct", 1.0}};
+  verdict.authorship.torch_share = 0.25;
+  record = Json::parse(to_json(verdict));
+  EXPECT_EQ(record["form"], Json::parse(R"({"reasoning": "closed", "fenced_blocks": 1, "fences_closed": true})"));
+  EXPECT_EQ(record["timing"], Json::parse(R"({"candidate_ms": 2.0, "eager_ms": 5.0, "compile_ms": 4.0, "speedup": 2.5,
+                                              "interval": [2.25, 2.75]})"));
+  EXPECT_EQ(record["reward_terms"], Json::parse(R"({"correct": 1.0})"));
+  EXPECT_EQ(record["authorship"]["torch_share"], 0.25);
+}
+
+TEST(VerdictTextTest, ShowsTheTermsOfARewardAndWhetherItIsMasked) {
+  Verdict verdict = full_verdict();
+  EXPECT_THAT(to_text(verdict, false), Not(HasSubstr("  reward ")));
+  verdict.reward = 1.5;
+  verdict.reward_terms = {{"correct", 1}, {"coverage", 0.5}};
+  EXPECT_THAT(to_text(verdict, false), HasSubstr("reward 1.5: correct 1, coverage 0.5\n"));
+  verdict.reward = std::nullopt;
+  EXPECT_THAT(to_text(verdict, false), HasSubstr("reward null (masked): correct 1"));
 }
 
 TEST(VerdictTextTest, ColoursOnlyWhereAsked) {

@@ -88,6 +88,16 @@ std::string to_text(const Verdict& verdict, bool colour) {
   if (!proofs.kernel_knockout.empty()) out << "  kernel knock-out: " << proofs.kernel_knockout << "\n";
   if (!proofs.torch_knockout.empty()) out << "  torch knock-out: " << proofs.torch_knockout << "\n";
   if (!proofs.storage_ledger.empty()) out << "  storage ledger: " << proofs.storage_ledger << "\n";
+  if (proofs.torch_share) out << "  PyTorch computed " << short_number(100 * *proofs.torch_share) << " % of the work\n";
+  if (!verdict.reward_terms.empty()) {
+    out << "  reward " << (verdict.reward ? short_number(*verdict.reward) : "null (masked)") << ":";
+    std::string_view sign = " ";
+    for (const auto& [term, value] : verdict.reward_terms) {
+      out << sign << term << " " << short_number(value);
+      sign = ", ";
+    }
+    out << "\n";
+  }
   if (!verdict.sandbox.missing.empty()) {
     out << "  sandbox without:";
     for (const std::string& part : verdict.sandbox.missing) out << " " << part << ";";
@@ -130,16 +140,22 @@ std::string reference_page() {
          "| `grade` | how far the evidence goes: `static` (source), `cpu` (interpreter and compile), `gpu` |\n"
          "| `reward` | 1 for accept, 0 for reject, null for inconclusive and error: mask the sample, never train it as "
          "0 |\n"
-         "| `is_triton`, `tests_pass` | the two halves of the reward |\n"
+         "| `reward_terms` | the terms that add up to the reward under a profile of several; else empty |\n"
+         "| `is_triton`, `tests_pass` | the two halves of the paper's reward |\n"
          "| `findings[]` | `rule`, `level` (`reject`, `suspicious`, `note`), `line`, `column`, `message` |\n"
          "| `trials[]` | `inputs[]` (`shape`, `dtype`, `distribution`), `scaled`, `autotune_config`, `max_abs_error`, "
          "`max_rel_error`, `tolerance`, `pass`, `failure`, `seed` |\n"
          "| `launches[]` | `kernel`, `count`, `grid`, `compiled` (`target`, `shared_bytes`, `registers`, `spills` in "
          "bytes a thread) |\n"
          "| `authorship` | what each proof found: `kernel_knockout`, `torch_knockout`, `storage_ledger`, and the "
-         "`torch_ops` that were refused |\n"
+         "`torch_ops` that were refused or, where PyTorch may compute, reported; `torch_share` of the computing that "
+         "PyTorch did, else null |\n"
+         "| `form` | of a raw reply: `reasoning` (`none`, `closed`, `open`), `fenced_blocks` outside it, "
+         "`fences_closed`; null for plain source |\n"
          "| `sandbox` | confinements `obtained` and `missing` |\n"
-         "| `timing` | null: nothing is timed without a GPU |\n"
+         "| `timing` | `candidate_ms`, `eager_ms`, `compile_ms`, `speedup` over eager, its `interval`; null where "
+         "nothing was "
+         "timed, as always without a GPU |\n"
          "| `cost`, `environment`, `notes` | seconds a stage; versions and the seed; remarks |\n\n"
          "A number that is not finite is written as the string `nan`, `inf` or `-inf`.\n\n"
          "## Exit codes of `verify`\n\n"
