@@ -156,6 +156,35 @@ void Context::find_launched() {
   std::ranges::sort(launched);
 }
 
+KernelFlow& Context::flow() {
+  if (!flow_) flow_ = std::make_unique<KernelFlow>(*this);
+  return *flow_;
+}
+
+std::vector<NodeId> Context::entry_functions() const {
+  std::vector<NodeId> functions;
+  if (entry_node != kNoNode && module.kind(entry_node) != Kind::kClass && forward.contains_body(entry_node))
+    functions.push_back(entry_node);
+  for (const Value& value : entry_values) {
+    if (value.kind == ValueKind::kFunction) functions.push_back(value.node);
+  }
+  std::ranges::sort(functions);
+  functions.erase(std::unique(functions.begin(), functions.end()), functions.end());
+  return functions;
+}
+
+void Context::report_at(std::string_view rule, Level level, std::size_t offset, std::string message) {
+  const std::string_view before = module.source().substr(0, offset);
+  const auto line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
+  if (!reported_lines_.emplace(rule, level, line).second || ++num_reported_[{rule, level}] > kMaxFindings) return;
+  const std::size_t start = before.rfind('\n');  // Of the line before; npos + 1 is 0.
+  findings.push_back({.rule = std::string(rule),
+                      .level = level,
+                      .line = line,
+                      .column = static_cast<int>(offset - (start + 1)) + 1,
+                      .message = std::move(message)});
+}
+
 void Context::report(std::string_view rule, Level level, NodeId node, std::string message) {
   if (++num_reported_[{rule, level}] > kMaxFindings) return;
   findings.push_back({.rule = std::string(rule),

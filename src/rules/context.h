@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "rules/kernel_flow.h"
 #include "rules/rules.h"
 #include "rules/tensor_types.h"
 #include "syntax/reach.h"
@@ -19,6 +22,12 @@ namespace autotriton::rules {
 struct Context {
   Context(const syntax::Module& parsed, const EntryPoint& entry_point, const Glue& glue_list,
           const Options& given_options);
+
+  /// Where values may come from; made when first asked for.
+  KernelFlow& flow();
+  /// The functions of this file that the entry point is.
+  std::vector<syntax::NodeId> entry_functions() const;
+  bool is_live(syntax::NodeId node) const { return std::ranges::binary_search(live, node); }
 
   const syntax::Module& module;
   const EntryPoint& entry;
@@ -40,8 +49,11 @@ struct Context {
   void report(std::string_view rule, Level level, syntax::NodeId node, std::string message);
   /// Reports once for each line and rule.
   void report_line(std::string_view rule, Level level, syntax::NodeId node, std::string message);
+  /// Reports a place in the text that is no node, such as a comment.
+  void report_at(std::string_view rule, Level level, std::size_t offset, std::string message);
 
  private:
+  std::unique_ptr<KernelFlow> flow_;
   std::set<std::tuple<std::string_view, Level, int>> reported_lines_;
   std::map<std::pair<std::string_view, Level>, int> num_reported_;
   void find_entry();
@@ -58,6 +70,12 @@ void check_imports(Context& context);        // import-not-allowed
 void check_rebound_names(Context& context);  // name-rebound
 void check_jit_bodies(Context& context);     // jit-body-not-triton, jit-body-no-load, jit-body-no-store
 void check_surroundings(Context& context);   // tampering, sniffing, side-effects, device-read
+void check_outputs(Context& context);        // output-not-from-kernel
+void check_fallbacks(Context& context);      // fallback
+void check_result_caches(Context& context);  // result-cache
+void check_precision(Context& context);      // lowered-precision
+void check_deferral(Context& context);       // deferred-work
+void check_text(Context& context);           // misleading-text
 
 /// The rules of each family, beside its function.
 struct Family {

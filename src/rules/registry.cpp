@@ -106,6 +106,60 @@ constexpr auto kSurroundings = std::to_array<RuleInfo>({
      .remedy = "Nothing to mend, as long as the result is the same."},
 });
 
+constexpr auto kOutputs = std::to_array<RuleInfo>({
+    {.id = "output-not-from-kernel",
+     .level = Level::kReject,
+     .sentence = "Nothing that the entry point returns can come from memory that a launched kernel stores to.",
+     .reason = "A launch whose result is dropped is a decoy: what is returned was made elsewhere.",
+     .remedy = "Return the buffer that the kernel fills, or a view of it."},
+});
+
+constexpr auto kFallbacks = std::to_array<RuleInfo>({
+    {.id = "fallback",
+     .level = Level::kReject,
+     .sentence = "Where a launch fails, or the machine is another one, something else takes the kernel's place.",
+     .reason =
+         "An answer that can do without its kernel shows nothing about it. Passing over a failed launch in silence "
+         "is suspicious only; another kernel, an error or an early return for empty inputs is none.",
+     .remedy = "Let exceptions through; raise an error where the kernel cannot run."},
+});
+
+constexpr auto kResultCaches = std::to_array<RuleInfo>({
+    {.id = "result-cache",
+     .level = Level::kReject,
+     .sentence = "A result of an earlier call can be returned without a launch.",
+     .reason = "Pointers, identities and shapes of two inputs agree where their values do not. Packed weights, launch "
+               "settings and buffers that each call fills anew may be kept; a key made of addresses is suspicious.",
+     .remedy = "Launch the kernel in every call."},
+});
+
+constexpr auto kPrecision = std::to_array<RuleInfo>({
+    {.id = "lowered-precision",
+     .level = Level::kNote,
+     .sentence = "Values are rounded to fewer bits before a product or a sum.",
+     .reason = "Right where the task is in half precision, a cheat where it is in single; the run measures the error.",
+     .remedy = "Keep the inputs' dtype; use input_precision=\"ieee\" for fp32."},
+});
+
+constexpr auto kDeferral = std::to_array<RuleInfo>({
+    {.id = "deferred-work",
+     .level = Level::kReject,
+     .sentence = "Work is put off, or handed to another compiler (torch.compile, torch.jit).",
+     .reason =
+         "What runs after the return is not measured, and code that a compiler writes is not the answer's. Streams, "
+         "graphs and threads are refused as side-effects, tensor subclasses as tampering.",
+     .remedy = "Do the work in kernels of your own, before the entry point returns."},
+});
+
+constexpr auto kText = std::to_array<RuleInfo>({
+    {.id = "misleading-text",
+     .level = Level::kReject,
+     .sentence = "The text shows a reader something else than Python runs, or speaks to whoever judges it.",
+     .reason = "Letters that look like others, characters that hide or turn text and orders to a judge serve only to "
+               "deceive. Invisible characters, very long lines and encoded data are suspicious.",
+     .remedy = "Write plain names and comments about the code."},
+});
+
 constexpr auto kFamilies = std::to_array<Family>({
     {.name = "jit presence", .rules = kJitPresence, .check = check_jit_presence},
     {.name = "launches", .rules = kLaunches, .check = check_launches},
@@ -115,6 +169,12 @@ constexpr auto kFamilies = std::to_array<Family>({
     {.name = "rebound names", .rules = kReboundNames, .check = check_rebound_names},
     {.name = "jit bodies", .rules = kJitBodies, .check = check_jit_bodies},
     {.name = "surroundings", .rules = kSurroundings, .check = check_surroundings},
+    {.name = "outputs", .rules = kOutputs, .check = check_outputs},
+    {.name = "fallbacks", .rules = kFallbacks, .check = check_fallbacks},
+    {.name = "result caches", .rules = kResultCaches, .check = check_result_caches},
+    {.name = "precision", .rules = kPrecision, .check = check_precision},
+    {.name = "deferral", .rules = kDeferral, .check = check_deferral},
+    {.name = "text", .rules = kText, .check = check_text},
 });
 
 }  // namespace

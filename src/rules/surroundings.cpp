@@ -142,11 +142,13 @@ constexpr auto kNames = std::to_array<Entry>({
 constexpr auto kFrameAttributes = std::to_array<std::string_view>({
     "__builtins__", "__globals__", "__subclasses__", "ag_frame",     "cr_frame",      "f_back",   "f_builtins",
     "f_code",       "f_globals",   "f_locals",       "func_globals", "gi_code",       "gi_frame", "tb_frame",
-    "tb_next",      "__module__",  "__mro__",        "__bases__",    "__traceback__",
+    "tb_next",      "__module__",  "__mro__",        "__bases__",    "__traceback__", "__base__", "mro",
 });
 constexpr auto kHookMethods = std::to_array<std::string_view>(
     {"__torch_function__", "__torch_dispatch__", "__array_function__", "__array_ufunc__", "__set_name__",
      "__init_subclass__", "__class_getitem__", "__instancecheck__", "__subclasscheck__"});
+/// What a problem's file defines.
+constexpr auto kProblemNames = std::to_array<std::string_view>({"Model", "get_init_inputs", "get_inputs"});
 /// Builtins that tell what kind of object something is, and what tuned kernels may be asked for by name.
 constexpr auto kLooks = std::to_array<std::string_view>(
     {"ascii", "dir", "format", "getattr", "hasattr", "isinstance", "issubclass", "repr", "str", "type"});
@@ -272,11 +274,12 @@ class Surroundings {
       if (!resolver_.values(module_[node].parent).empty()) return;
     }
     for (const Value& value : resolver_.values(node)) {
-      if (value.kind == ValueKind::kUnresolved && resolver_.text(value) == "Model" &&
-          module_.kind(node) == Kind::kIdentifier) {
-        context_.report_line(
-            "sniffing", Level::kReject, node,
-            "`Model` is not defined in this file and the reference is not within reach; write the module out");
+      if (value.kind == ValueKind::kUnresolved && module_.kind(node) == Kind::kIdentifier &&
+          std::ranges::find(kProblemNames, resolver_.text(value)) != kProblemNames.end()) {
+        context_.report_line("sniffing", Level::kReject, node,
+                             "`" + std::string(resolver_.text(value)) +
+                                 "` is not defined in this file and the reference is not within reach; write the "
+                                 "module out");
       }
       if (value.kind != ValueKind::kExternal) continue;
       const std::string_view name = resolver_.text(value);

@@ -103,8 +103,7 @@ class TorchCompute {
 
  private:
   void refuse(NodeId node, const std::string& what) {
-    context_.report_line(kRule, level_, node,
-                         what + " computes in PyTorch on the path; do this inside a kernel");
+    context_.report_line(kRule, level_, node, what + " computes in PyTorch on the path; do this inside a kernel");
   }
   void refuse_arithmetic(NodeId node) {
     context_.report_line(
@@ -156,8 +155,7 @@ class TorchCompute {
       check_torch(call, name.substr(6), name);
     } else if (name.starts_with("numpy.")) {
       if (!context_.glue.is_scalar_numpy(std::string_view(name).substr(6))) {
-        context_.report_line(kRule, level_, call,
-                             name + " computes in numpy on the path; do this inside a kernel");
+        context_.report_line(kRule, level_, call, name + " computes in numpy on the path; do this inside a kernel");
       }
     } else if (name.starts_with("einops.")) {
       const std::string_view function = last_part(name);
