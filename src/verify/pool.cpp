@@ -128,6 +128,7 @@ struct Pool::Impl {
       result.unjudged = Unjudged::kExpired;
       return result;
     }
+    if (entry.ticket.wanted && !entry.ticket.wanted()) return result;  // Cancelled.
     try {
       result.verdict = verifier.verify(entry.request);
     } catch (const Interrupted&) {
@@ -196,7 +197,7 @@ Pool::~Pool() {
 }
 
 Pool::Admission Pool::submit(VerifyRequest request, PoolTicket ticket, std::function<void(PoolResult)> done) {
-  return impl_->submit(std::move(request), ticket, std::move(done));
+  return impl_->submit(std::move(request), std::move(ticket), std::move(done));
 }
 
 bool Pool::drain(Clock::time_point deadline) { return impl_->drain(deadline); }

@@ -22,6 +22,8 @@ struct PoolTicket {
   int priority = 0;  ///< Higher goes first; equal ones go in the order of their arrival.
   /// If judging has not begun by then, the request ends without a verdict.
   std::optional<std::chrono::steady_clock::time_point> start_by;
+  /// Asked when judging would begin, from a pool's thread; false ends the request as cancelled. Empty: wanted.
+  std::function<bool()> wanted{};
 };
 
 /// Why a request got no verdict.
