@@ -14,6 +14,7 @@ constexpr std::array kCommands{
     Command{"verify", "judge answers: is it Triton, and is it right?", verify_command},
     Command{"rules", "list and explain the static rules, or check a file with them", rules_command},
     Command{"script", "run files of Triton kernels and their calls in the confined interpreter", script_command},
+    Command{"profiles", "list and show the reward profiles: what a verdict is worth", profiles_command},
     Command{"verdict-reference", "print docs/verdict.md: schema, exit codes, reasons", verdict_reference_command},
 };
 

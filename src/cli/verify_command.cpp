@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "cli/commands.h"
 #include "cli/server_options.h"
+#include "reward/profile.h"
 #include "tasks/problem.h"
 #include "verify/batch.h"
 #include "verify/suite.h"
@@ -28,6 +29,7 @@ struct Flags {
   std::string out = "-";
   std::string tasks;
   std::string suite;
+  std::string profile = "paper";
   std::string device = "auto";
   std::string shapes = "both";
   std::string target = "sm_90";
@@ -55,8 +57,7 @@ int read_target(const std::string& text) {
   return capability;
 }
 
-verify::Budgets read_budgets(const std::vector<std::string>& given) {
-  verify::Budgets budgets;
+void read_budgets(const std::vector<std::string>& given, verify::Budgets& budgets) {
   for (const std::string& item : given) {
     const auto equals = item.find('=');
     char* end = nullptr;
@@ -66,11 +67,12 @@ verify::Budgets read_budgets(const std::vector<std::string>& given) {
       throw bad_option("--budget " + item, "not STAGE=SECONDS", "the stages are " + verify::Budgets::names());
     }
   }
-  return budgets;
 }
 
-verify::VerifyOptions read_options(const Flags& flags) {
+/// The profile's options, and over them those that were given.
+verify::VerifyOptions read_options(const Flags& flags, const reward::Profile& profile, const CLI::App& app) {
   verify::VerifyOptions options;
+  profile.apply(options);
   if (!flags.seed.empty()) {
     std::uint64_t seed = 0;
     const auto [end, error] = std::from_chars(flags.seed.data(), flags.seed.data() + flags.seed.size(), seed);
@@ -78,20 +80,23 @@ verify::VerifyOptions read_options(const Flags& flags) {
       throw bad_option("--seed " + flags.seed, "not a whole number", "a verdict shows its seed");
     options.seed = seed;
   }
-  options.trials = flags.trials;
-  options.shapes = flags.shapes == "original" ? verify::Shapes::kOriginal
-                   : flags.shapes == "scaled" ? verify::Shapes::kScaled
-                                              : verify::Shapes::kBoth;
-  options.capability = read_target(flags.target);
-  options.budgets = read_budgets(flags.budgets);
-  options.require_sandbox = flags.require_sandbox;
+  if (app.count("--trials") != 0) options.trials = flags.trials;
+  if (app.count("--shapes") != 0) {
+    options.shapes = flags.shapes == "original" ? verify::Shapes::kOriginal
+                     : flags.shapes == "scaled" ? verify::Shapes::kScaled
+                                                : verify::Shapes::kBoth;
+  }
+  if (app.count("--target") != 0) options.capability = read_target(flags.target);
+  read_budgets(flags.budgets, options.budgets);
+  if (flags.require_sandbox) options.require_sandbox = true;
   options.keep = flags.keep;
   return options;
 }
 
 std::string read_text(const std::string& path) { return read_file(path == "-" ? "/dev/stdin" : path); }
 
-int verify_one(const Flags& flags, const verify::VerifyOptions& options, const InterruptGuard& interrupt) {
+int verify_one(const Flags& flags, const verify::VerifyOptions& options, const reward::Profile& profile,
+               const InterruptGuard& interrupt) {
   if (flags.candidate.empty() == flags.answer.empty()) {
     throw bad_option("--candidate, --answer", "one of the two must be given",
                      "--candidate takes source, --answer a model's raw reply; - reads standard input");
@@ -108,7 +113,8 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const I
       .id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
   execution::ForkServer server(server_options(interrupt));
   verify::Verifier verifier(server, options);
-  const verify::Verdict verdict = verifier.verify(request);
+  verify::Verdict verdict = verifier.verify(request);
+  profile.set_reward(verdict);
   if (interrupt.requested()) return 130;
   if (flags.json) {
     std::cout << verify::to_json(verdict) << std::endl;
@@ -120,9 +126,14 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const I
   return verify::exit_code(verdict);
 }
 
-int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, int jobs, const InterruptGuard& interrupt) {
-  verify::BatchOptions batch{
-      .pairs = flags.pairs, .out = flags.out, .tasks = {}, .jobs = jobs, .progress = !flags.quiet};
+int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const reward::Profile& profile, int jobs,
+                 const InterruptGuard& interrupt) {
+  verify::BatchOptions batch{.pairs = flags.pairs,
+                             .out = flags.out,
+                             .tasks = {},
+                             .jobs = jobs,
+                             .progress = !flags.quiet,
+                             .complete = [&](verify::Verdict& verdict) { profile.set_reward(verdict); }};
   if (!flags.tasks.empty()) batch.tasks = flags.tasks;
   execution::ForkServer server(server_options(interrupt));
   const verify::BatchSummary summary = verify::run_batch(server, options, batch, [&] { return interrupt.requested(); });
@@ -198,6 +209,10 @@ int verify_command(int argc, char** argv) {
       ->check(CLI::Range(0, 1024))
       ->group("Many answers");
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Many answers");
+  app.add_option("--profile", flags.profile,
+                 "what a verdict is worth and how strictly it is judged: a name (`autotriton profiles list`) or a file")
+      ->capture_default_str()
+      ->group("How");
   app.add_option("--device", flags.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str()
@@ -233,12 +248,14 @@ int verify_command(int argc, char** argv) {
   if (modes != 1)
     throw bad_option("--problem, --jsonl, --suite", "exactly one of them says what to judge",
                      "see `autotriton verify --help`");
-  const verify::VerifyOptions options = read_options(flags);
+  const reward::Profile profile = reward::Profile::find(flags.profile);
+  if (const auto warning = profile.warning_without_timing()) std::fprintf(stderr, "autotriton: %s\n", warning->c_str());
+  const verify::VerifyOptions options = read_options(flags, profile, app);
   const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const InterruptGuard interrupt;
-  if (!flags.pairs.empty()) return verify_pairs(flags, options, jobs, interrupt);
+  if (!flags.pairs.empty()) return verify_pairs(flags, options, profile, jobs, interrupt);
   if (!flags.suite.empty()) return verify_suite(flags, options, jobs, interrupt);
-  return verify_one(flags, options, interrupt);
+  return verify_one(flags, options, profile, interrupt);
 }
 
 }  // namespace autotriton::cli

@@ -131,7 +131,8 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
         std::make_unique<Progress>(Progress::Options{.label = "verdicts", .total = tasks::count_pairs(batch.pairs)});
     shared.progress = progress.get();
   }
-  const auto record = [&shared](const Verdict& verdict) {
+  const auto record = [&shared, &batch](Verdict verdict) {
+    if (batch.complete) batch.complete(verdict);
     const std::lock_guard lock(shared.writing);
     shared.sink.write(to_json(verdict));
     count(shared.summary, verdict);
@@ -160,10 +161,10 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
           continue;
         }
         const auto& pair = std::get<tasks::Pair>(*next);
-        const Verdict verdict =
+        Verdict verdict =
             verifier.verify({.id = pair.id, .task = pair.task, .text = pair.text, .raw_answer = pair.raw_answer});
         if (interrupted() && info(verdict.reason).fault == Fault::kOurs) return;  // Cut off, not judged.
-        record(verdict);
+        record(std::move(verdict));
       }
     } catch (const Interrupted&) {
       return;  // The caller sees it for itself.

@@ -16,6 +16,8 @@ struct BatchOptions {
   std::optional<std::filesystem::path> tasks;  ///< A library for `task_id`.
   int jobs = 1;
   bool progress = true;
+  /// Called with each verdict before it is written, from several threads: the reward may be another than the paper's.
+  std::function<void(Verdict&)> complete{};
 };
 
 struct BatchSummary {
