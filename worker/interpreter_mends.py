@@ -9,9 +9,11 @@ it raises `InterpreterGap`, which is inconclusive and not the answer's fault.
 from __future__ import annotations
 
 import ast
+import ctypes
+import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,133 +22,18 @@ import triton
 import triton.language as tl
 from interpreter_bfloat16 import mend_bfloat16
 from interpreter_libdevice import InterpreterGap, mend_libdevice
+from interpreter_memory import Bounds, Poison, Races, Spinning, Waits, mend_memory
+from interpreter_reduce import mend_reductions
 from triton.runtime import interpreter as ti
 from triton.runtime.autotuner import Autotuner
 
-BUILDER: Any = ti.InterpreterBuilder
 HANDLE: Any = ti.TensorHandle
 
-FLOAT_POISON = {np.dtype(np.float16): 6.0e4, np.dtype(np.float32): 1.5e38, np.dtype(np.float64): 1.5e300}
-BF16_POISON, BF16_POISON_BELOW = 0x7EE1, 0xFE61  # 1.5e38, -7.5e37
 MAX_AUTOTUNE_CONFIGS = 32
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Loads, arguments, sources
-
-
-def _poison(dtype_tt: Any, dtype_np: Any, like: np.ndarray[Any, Any]) -> Any:
-    odd = 1 - AutotuneChoice.index % 2  # Which lanes are below zero changes from trial to trial.
-    if dtype_tt == tl.bfloat16:
-        values = np.full(like.shape, BF16_POISON, dtype=np.uint16)
-        values.flat[odd::2] = BF16_POISON_BELOW
-        return values
-    if dtype_np in FLOAT_POISON:
-        values = np.full(like.shape, FLOAT_POISON[dtype_np], dtype=dtype_np)
-        values.flat[odd::2] *= -0.5  # Neither a maximum nor a minimum nor a sum hides it.
-        return values
-    if dtype_np.kind in "iu":
-        return np.full(like.shape, int.from_bytes(b"\x55" * dtype_np.itemsize, "little"), dtype=dtype_np)
-    return np.zeros(like.shape, dtype=dtype_np)
-
-
-class OutOfBounds(IndexError):
-    """A kernel reached memory that belongs to no tensor."""
-
-
-def active_pointers(pointers: np.ndarray[Any, Any], lanes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    chosen: np.ndarray[Any, Any] = pointers[lanes if lanes.shape == pointers.shape else np.broadcast_to(lanes, pointers.shape)]
-    return chosen
-
-
-class Bounds:
-    """The memory that kernels may reach: the storages of all tensors that the process knows of."""
-
-    spans: list[tuple[int, int]] = []  # (first byte, byte after the last)
-
-    @classmethod
-    def check(cls, pointers: np.ndarray[Any, Any], width: int, what: str) -> None:
-        if not pointers.size or not cls.spans:
-            return
-        low, high = int(pointers.min()), int(pointers.max()) + width
-        for start, end in cls.spans:
-            if start <= low and high <= end:
-                return
-        # A block may reach several tensors, through pointers that were loaded: each lane by itself then.
-        flat = pointers.ravel().astype(np.uint64)
-        inside = np.zeros(flat.shape, dtype=bool)
-        for start, end in cls.spans:
-            inside |= (flat >= np.uint64(start)) & (flat + np.uint64(width) <= np.uint64(end))
-        if not inside.all():
-            program = ti.interpreter_builder.grid_idx
-            raise OutOfBounds(f"a {what} reaches {int((~inside).sum())} of {flat.size} elements outside of every tensor, in program {program}")
-
-
-class Reads:
-    """Which elements of the watched storages one launch has read."""
-
-    current: Reads | None = None
-
-    def __init__(self, spans: list[tuple[int, int, int]]) -> None:
-        """`spans`: (address, bytes, bytes an element) of each storage to watch."""
-        self.dots = 0
-        self._spans = [(start, size, np.zeros(max(size // width, 1), dtype=bool), width) for start, size, width in spans if size]
-
-    def mark(self, pointers: np.ndarray[Any, Any]) -> None:
-        if not pointers.size:
-            return
-        first = int(pointers.flat[0])
-        for start, size, seen, width in self._spans:
-            if start <= first < start + size:
-                index = (pointers.ravel() - np.uint64(start)) // np.uint64(width)
-                seen[index[index < seen.size].astype(np.int64)] = True
-                return
-
-    def count(self) -> int:
-        return sum(int(np.count_nonzero(seen)) for _, _, seen, _ in self._spans)
-
-
-def _mend_loads() -> None:
-    def create_masked_load(
-        self: Any, ptrs: Any, mask: Any, other: Any, cache_modifier: Any, eviction_policy: Any, is_volatile: Any
-    ) -> Any:
-        dtype_tt = ptrs.get_element_ty()
-        dtype_np = ti._get_np_dtype(dtype_tt)
-        lanes = mask if isinstance(mask, np.ndarray) else mask.data  # Block pointers and descriptors bring bare arrays.
-        if other is None:
-            fill = np.zeros(ptrs.data.shape, dtype=dtype_np) if lanes.all() else _poison(dtype_tt, dtype_np, ptrs.data)
-            other = HANDLE(fill, dtype_tt)
-        active = active_pointers(ptrs.data, lanes)
-        Bounds.check(active, dtype_np.itemsize, "load")
-        if Reads.current is not None:
-            Reads.current.mark(active)
-        return HANDLE(ti._interpreter.load(ptrs.data, lanes, other.data, dtype_np), dtype_tt)
-
-    def create_masked_store(self: Any, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any) -> Any:
-        lanes = mask if isinstance(mask, np.ndarray) else mask.data
-        Bounds.check(active_pointers(ptrs.data, lanes), value.data.itemsize, "store")
-        return ti._interpreter.store(ptrs.data, value.data, lanes)
-
-    rmw, cas = BUILDER.create_atomic_rmw, BUILDER.create_atomic_cas
-
-    def create_atomic_rmw(self: Any, rmwOp: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
-        Bounds.check(active_pointers(ptr.data, mask.data), val.data.itemsize, "atomic")
-        return rmw(self, rmwOp, ptr, val, mask, sem, scope)
-
-    def create_atomic_cas(self: Any, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
-        Bounds.check(ptr.data, val.data.itemsize, "atomic")
-        return cas(self, ptr, cmp, val, sem, scope)
-
-    dot = BUILDER.create_dot
-
-    def create_dot(self: Any, *arguments: Any) -> Any:
-        if Reads.current is not None:
-            Reads.current.dots += 1
-        return dot(self, *arguments)
-
-    BUILDER.create_masked_load, BUILDER.create_masked_store = create_masked_load, create_masked_store
-    BUILDER.create_atomic_rmw, BUILDER.create_atomic_cas = create_atomic_rmw, create_atomic_cas
-    BUILDER.create_dot = create_dot
+# Arguments, sources
 
 
 def _mend_arguments() -> None:
@@ -155,6 +42,8 @@ def _mend_arguments() -> None:
     def convert(argument: Any) -> Any:
         if isinstance(argument, bool):
             return tl.tensor(HANDLE(np.array([argument], dtype=np.bool_), tl.int1), tl.int1)
+        if isinstance(argument, float):  # A float32 on a GPU, rounded and with methods.
+            return tl.tensor(HANDLE(np.array([argument], dtype=np.float32), tl.float32), tl.float32)
         if isinstance(argument, (list, tl.tuple)):
             argument = tuple(argument)
         return implicit(argument)
@@ -225,6 +114,7 @@ class GridRun(ti.GridExecutor):  # type: ignore[misc]
         self.arg_names = arg_names
         self.grid = grid
         self.pre_run_hooks = pre_run_hooks
+        self.name, self.original = original.__name__, original
         self.constexprs = constexpr_names(original)
 
     def prepare(self, *args_dev: Any, **kwargs: Any) -> Callable[[], tuple[int, ...]]:
@@ -249,23 +139,110 @@ class GridRun(ti.GridExecutor):  # type: ignore[misc]
         return lambda: self._execute(full, args)
 
     def _execute(self, full: tuple[int, ...], args: dict[str, Any]) -> tuple[int, ...]:
-        ti.interpreter_builder.set_grid_dim(*full)
-        total, done = full[0] * full[1] * full[2], 0
-        report = GridRun.on_program
+        """Runs the programs in the order that this run asks for. One that waits for another program is no fault: programs
+        start about in order on a GPU, so that launch is taken back and run in order."""
+        count = full[0] * full[1] * full[2]
+        chosen = Order.of(self.name, count)
+        orders: list[Sequence[int]] = [] if chosen is None else [chosen]
+        orders.append(range(count))
+        if count > 1 and may_wait(self.original):
+            orders.append(range(count - 1, -1, -1))  # Where earlier programs wait for later ones.
+        for index, order in enumerate(orders):
+            last = index == len(orders) - 1
+            before = [] if last else [(start, ctypes.string_at(start, end - start)) for start, end in Bounds.spans]
+            Waits.watching = not last
+            try:
+                self._run_programs(full, args, order)
+                break
+            except Spinning:
+                for start, contents in before:
+                    ctypes.memmove(start, contents, len(contents))
+                Order.waiting.add(self.name)
+                if Races.current is not None:
+                    Races.current = Races(Bounds.spans)
+                    Races.current.atomics = True  # It orders itself.
+            finally:
+                Waits.watching = False
+        return full
+
+    def _run_programs(self, full: tuple[int, ...], args: dict[str, Any], order: Sequence[int]) -> None:
+        builder = ti.interpreter_builder
+        builder.set_grid_dim(*full)
+        report, races, run = GridRun.on_program, Races.current, self.fn
+        total, depth = len(order), full[1] * full[2]
         try:
-            for x in range(full[0]):
-                for y in range(full[1]):
-                    for z in range(full[2]):
-                        ti.interpreter_builder.set_grid_idx(x, y, z)
-                        self.fn(**args)
-                        done += 1
-                        if report is not None:
-                            report(done, total)
+            for done, number in enumerate(order, 1):
+                builder.grid_idx = (number // depth, number // full[2] % full[1], number % full[2])
+                if races is not None:
+                    races.program = number + 1
+                if Waits.watching:
+                    Waits.restart()
+                run(**args)
+                if report is not None:
+                    report(done, total)
         except InterpreterGap:
             raise
         except NotImplementedError as error:
             raise InterpreterGap(str(error)) from error
-        return full
+
+
+@functools.cache
+def may_wait(function: Callable[..., Any], depth: int = 0) -> bool:
+    """Whether a kernel, or a function that it calls, has an atomic: what waiting takes."""
+    names = set(function.__code__.co_names)
+    called = (function.__globals__.get(name) for name in names)
+    inner = [value.fn for value in called if isinstance(value, ti.InterpretedFunction)]
+    return any(name.startswith("atomic_") for name in names) or (depth < 3 and any(may_wait(value, depth + 1) for value in inner))
+
+
+class Order:
+    """The order in which this run takes the programs of a launch: a kernel must not care, since a GPU promises none."""
+
+    MAX_SNAPSHOT = 256 << 20  # Bytes that are put back when a kernel turns out to wait for the order.
+
+    kind = "natural"  # Or `reversed`, `shuffled`.
+    seed = 0
+    kernel = ""       # The only kernel to reorder; empty for all.
+    waiting: set[str] = set()  # Kernels whose programs wait for others: they are run in order.
+
+    @classmethod
+    def begin(cls, kind: str, seed: int, kernel: str) -> None:
+        cls.kind, cls.seed, cls.kernel = kind, seed, kernel
+
+    @classmethod
+    def of(cls, kernel: str, programs: int) -> Sequence[int] | None:
+        """None for the natural one."""
+        if cls.kind == "natural" or programs < 2 or cls.kernel not in ("", kernel) or kernel in cls.waiting:
+            return None
+        if not Bounds.spans or sum(end - start for start, end in Bounds.spans) > cls.MAX_SNAPSHOT:
+            return None
+        if cls.kind == "reversed":
+            return range(programs - 1, -1, -1)
+        order: list[int] = np.random.default_rng(cls.seed).permutation(programs).tolist()
+        return order
+
+
+class Hints:
+    """`tl.multiple_of` promises the compiler something; on a GPU a promise that is not kept makes wrong accesses."""
+
+    checking = False
+    false = ""  # The first broken promise of the launch, as a sentence without the kernel's name.
+
+
+def _mend_hints() -> None:
+    promise = tl.multiple_of
+
+    def multiple_of(input: Any, values: Any, **ignored: Any) -> Any:
+        result = promise(input, values)
+        if Hints.checking and not Hints.false and isinstance(input, tl.tensor) and not input.dtype.is_ptr():
+            first = int(input.handle.data.flat[0])  # Of a block only the start: tails that are masked off may wrap round.
+            given = values if isinstance(values, (list, tuple, tl.tuple)) else [values]
+            factor = max((int(v.value if isinstance(v, tl.constexpr) else v) for v in given), default=1)
+            if factor > 1 and first % factor:
+                Hints.false = f"`tl.multiple_of` promises multiples of {factor}, and {first} came"
+        return result
+
+    tl.multiple_of = tl.core.multiple_of = multiple_of
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -278,21 +255,48 @@ class AutotuneChoice:
     index = 0
     most_configs = 1
     used: list[str] = []
+    trial_runs = False  # Whether a launch that is tuned for the first time runs another configuration before, as on a GPU.
+    tuned: set[tuple[Any, ...]] = set()
+
+    @classmethod
+    def begin(cls, index: int, trial_runs: bool) -> None:
+        cls.index, cls.used, cls.trial_runs, cls.tuned = index, [], trial_runs, set()
+        Poison.odd = 1 - index % 2
 
 
 def _mend_autotune() -> None:
     tuner: Any = Autotuner
+
+    def key_of(self: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        given = {**self.nargs, **kwargs}
+        named = [str(given[name]) for name in self.keys if name in given]
+        return (id(self), *named, *(str(value.dtype) for value in given.values() if hasattr(value, "dtype")))
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.nargs = dict(zip(self.arg_names, args))
         configs = list(self.prune_configs(kwargs)) if len(self.configs) > 1 else list(self.configs)
         AutotuneChoice.most_configs = max(AutotuneChoice.most_configs, min(len(configs), MAX_AUTOTUNE_CONFIGS))
         config = configs[AutotuneChoice.index % len(configs)]
-        self.best_config = config
         clash = kwargs.keys() & config.kwargs.keys()
         if clash:
             raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(clash))}.")
         AutotuneChoice.used.append(str(config))
+        if AutotuneChoice.trial_runs and len(configs) > 1 and (key := key_of(self, kwargs)) not in AutotuneChoice.tuned:
+            AutotuneChoice.tuned.add(key)
+            other = configs[(AutotuneChoice.index + 1) % len(configs)]
+            full = {**self.nargs, **kwargs, **other.all_kwargs()}
+            if other.pre_hook is not None:
+                other.pre_hook(full)
+            self.pre_hook(full)
+            failure: Exception | None = None
+            try:
+                self.fn.run(*args, **kwargs, **other.all_kwargs())
+            except Exception as error:
+                failure = error
+            self.post_hook(full, exception=failure)
+            if failure is not None:
+                raise failure
+        self.best_config = config
         full = {**self.nargs, **kwargs, **config.all_kwargs()}
         if len(self.configs) > 1:
             self.pre_hook(full, reset_only=True)
@@ -313,7 +317,8 @@ def install() -> None:
     ti.interpreter_builder.options = ti.InterpreterOptions(sanitize_overflow=False)
     mend_bfloat16()
     mend_libdevice()
-    _mend_loads()
+    mend_memory()
+    mend_reductions()
     _mend_arguments()
     _mend_sources()
     _mend_autotune()
@@ -324,6 +329,7 @@ def install() -> None:
     scope_globals = {"tl": tl, "core": tl.core}
     ti._patch_lang(types.FunctionType(kernel.__code__, scope_globals))
     ti._patch_lang = lambda fn: ti._LangPatchScope()
+    _mend_hints()
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.rewrite()(*args, **kwargs)

@@ -132,15 +132,33 @@ class Candidate:
             return made if isinstance(made, torch.nn.Module) else None
 
 
-@functools.cache
-def interpreter_modules() -> tuple[Any, Any, Any, Any]:
+@dataclasses.dataclass(frozen=True)
+class InterpreterModules:
     """The modules that only an interpreting process imports: these very ones, whatever `sys.modules` holds later."""
+
+    compile_launches: Any
+    libdevice: Any
+    memory: Any
+    mends: Any
+    reduce: Any
+    triton: Any
+
+    def ours(self) -> tuple[Any, ...]:
+        return (self.libdevice, self.memory, self.mends, self.reduce, self.triton)
+
+
+@functools.cache
+def interpreter_modules() -> InterpreterModules:
     import compile_launches
     import interpreter_libdevice
+    import interpreter_memory
     import interpreter_mends
+    import interpreter_reduce
     from triton.runtime import interpreter
 
-    return compile_launches, interpreter_libdevice, interpreter_mends, interpreter
+    return InterpreterModules(
+        compile_launches, interpreter_libdevice, interpreter_memory, interpreter_mends, interpreter_reduce, interpreter
+    )
 
 
 class Session:
@@ -159,7 +177,7 @@ class Session:
         self.model: torch.nn.Module | None = None
         self.weights: list[tuple[str, torch.Tensor, bool]] = []
         self.restored: list[tuple[torch.Tensor, torch.Tensor, bool]] = []  # (own, value, is a parameter)
-        self.choice: Any = None
+        self.watch_races = False
         self.kept: dict[int, tuple[Any, torch.Tensor]] = {}
         self._last_progress = 0.0
         if mode == "interpret":
@@ -171,34 +189,47 @@ class Session:
             self.compiler.install()
 
     def _install_interpreter(self) -> None:
-        compile_launches, interpreter_libdevice, interpreter_mends, ti = interpreter_modules()
+        modules = interpreter_modules()
+        interpreter_mends, interpreter_memory = modules.mends, modules.memory
         observer = self.observer
         assert observer is not None
-        KINDS.update(gap=interpreter_libdevice.InterpreterGap, bounds=interpreter_mends.OutOfBounds)
-        self.choice = interpreter_mends.AutotuneChoice
+        KINDS.update(gap=modules.libdevice.InterpreterGap, bounds=interpreter_memory.OutOfBounds)
 
         def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if warmup:
-                return compile_launches.Warmed(function)
+                return modules.compile_launches.Warmed(function)
             executor = interpreter_mends.GridRun(function.rewrite(), function.fn, function.arg_names, grid, function.pre_run_hooks)
-            observer.launch(function.fn.__name__, (args, kwargs), executor.prepare(*args, **kwargs))
+            programs = executor.prepare(*args, **kwargs)
+            name = function.fn.__name__
+
+            def judged() -> Any:
+                full = programs()
+                if interpreter_memory.Races.current is not None and (conflict := interpreter_memory.Races.current.conflict()):
+                    observer.violate("racy-store", f"in the launch of `{name}`, {conflict}")
+                if interpreter_mends.Hints.false:
+                    observer.violate("false-hint", f"in the launch of `{name}`, {interpreter_mends.Hints.false}")
+                return full
+
+            observer.launch(name, (args, kwargs), judged)
 
         def watch(spans: list[tuple[int, int, int]] | None, bounds: list[tuple[int, int]]) -> Any:
-            interpreter_mends.Bounds.spans = bounds
-            interpreter_mends.Reads.current = interpreter_mends.Reads(spans) if spans is not None else None
-            return interpreter_mends.Reads.current
+            interpreter_memory.Bounds.spans = bounds
+            interpreter_memory.Reads.current = interpreter_memory.Reads(spans) if spans is not None else None
+            interpreter_memory.Races.current = interpreter_memory.Races(bounds) if spans is not None and self.watch_races else None
+            interpreter_mends.Hints.false = ""
+            return interpreter_memory.Reads.current
 
         observer.watch = watch
-        observer.in_mend = lambda: interpreter_libdevice.Calling.depth > 0
+        observer.in_mend = lambda: modules.libdevice.Calling.depth > 0
         observer.own_globals.add(id(globals()))
-        for module in (interpreter_mends, interpreter_libdevice, ti, protocol, virtual_cuda):
+        for module in (*modules.ours(), protocol, virtual_cuda):
             observer.own_globals.add(id(vars(module)))
         observer.host_storages = self.virtual_cuda.host_storages
         self.virtual_cuda.tracking = lambda: observer.judging and not observer.quiet
         from triton.runtime.driver import driver
 
-        driver.set_active(compile_launches.TargetDriver(self.capability, self.target))
-        interpreted: Any = ti.InterpretedFunction
+        driver.set_active(modules.compile_launches.TargetDriver(self.capability, self.target))
+        interpreted: Any = modules.triton.InterpretedFunction
         interpreted.run = run
         interpreter_mends.GridRun.on_program = self._progress
 
@@ -217,8 +248,11 @@ class Session:
         self.candidate = Candidate(path, request["entry"], request["kind"])
         randomise_initialisers()
         hide_worker_modules()
+        if request["kind"] == "script":  # Nobody is judged: what strays is left out, and told at the end.
+            interpreter_modules().memory.Bounds.lenient = True
         self.candidate.load()
-        return {"type": "loaded"}
+        strayed = interpreter_modules().memory.Bounds.strayed if self.mode == "interpret" else {}
+        return {"type": "loaded", "strayed": dict(strayed)}
 
     def construct(self, request: Record, descriptors: list[int]) -> Record:
         candidate = self._candidate()
@@ -260,8 +294,7 @@ class Session:
         # Whatever may run code of the answer comes before the inputs are in this process.
         self._restore_weights()
         state = state_tensors([self.model, candidate.callable, vars(self._module())])
-        choice = self.choice
-        choice.index, choice.used = int(request["config"]), []
+        choice = self._begin_run(request)
         reader = TensorReader(descriptors[0])
         inputs = [self._input(spec, reader, index) for index, spec in enumerate(request["arguments"])]
         reader.close()
@@ -297,7 +330,18 @@ class Session:
             "torch_ops": observer.torch_ops,
             "configs": choice.most_configs,
             "config": "; ".join(choice.used[:4]),
+            "in_order": sorted(interpreter_modules().mends.Order.waiting)[:16],
         }
+
+    def _begin_run(self, request: Record) -> Any:
+        """Takes over how this run differs from others: configuration, order of programs, what is watched."""
+        mends = interpreter_modules().mends
+        order = request.get("order") or {}
+        mends.Order.begin(order.get("kind", "natural"), int(order.get("seed", 0)), order.get("kernel", ""))
+        mends.Hints.checking = bool(request.get("hints", False))
+        mends.AutotuneChoice.begin(int(request["config"]), bool(request.get("tune", False)))
+        self.watch_races = bool(request.get("races", False))
+        return mends.AutotuneChoice
 
     def _input(self, spec: Record, reader: TensorReader, index: int) -> Any:
         """A top-level tensor of the same form as the last trial's is that tensor again, its memory rewritten beneath
@@ -363,7 +407,8 @@ class Session:
         with modes, torch.no_grad():
             modes.enter_context(self.virtual_cuda)
             if self.observer is not None:
-                modes.enter_context(HostReads(self.observer))
+                modes.enter_context(reads := HostReads(self.observer))
+                virtual_cuda.BackwardModes.modes = (self.virtual_cuda, reads)
                 modes.enter_context(self.observer)
             while True:
                 try:

@@ -10,6 +10,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -51,6 +52,13 @@ class Target:
             gcnArchName="",
             is_integrated=False,
             is_multi_gpu_board=False,
+            uuid="00000000-0000-0000-0000-000000000000",
+            pci_bus_id=0,
+            pci_device_id=0,
+            pci_domain_id=0,
+            clock_rate=1980000,
+            memory_clock_rate=2619000,
+            memory_bus_width=5120,
         )
 
 
@@ -62,6 +70,27 @@ def _is_cuda_device(value: Any) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+
+class BackwardModes:
+    """The modes that a backward pass runs under: one is off while its own handler runs, and a backward pass, started from
+    such a handler, calls user code."""
+
+    modes: tuple[TorchFunctionMode, ...] = ()
+
+    @classmethod
+    def install(cls) -> None:
+        autograd: Any = torch.autograd
+        engine = autograd._engine_run_backward
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with ExitStack() as stack:
+                if torch._C._len_torch_function_stack() == 0:
+                    for mode in cls.modes:
+                        stack.enter_context(mode)
+                return engine(*args, **kwargs)
+
+        autograd._engine_run_backward = run
 
 
 class VirtualCuda(TorchFunctionMode):
@@ -156,6 +185,35 @@ class _Nothing:
         return 0.0
 
 
+class _Generator:
+    """What `torch.cuda.default_generators` holds: a seed and an offset, as a GPU's generator has."""
+
+    device = CUDA
+
+    def __init__(self) -> None:
+        self._offset = 0
+
+    def initial_seed(self) -> int:
+        return int(torch.default_generator.initial_seed())
+
+    def get_state(self) -> torch.Tensor:
+        return torch.tensor([self.initial_seed() & (2**63 - 1), self._offset]).view(torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> None:
+        self._offset = int(state.view(torch.int64)[1])
+
+    def get_offset(self) -> int:
+        return self._offset
+
+    def set_offset(self, offset: int) -> None:
+        self._offset = offset
+
+    def manual_seed(self, seed: int) -> _Generator:
+        torch.default_generator.manual_seed(seed)
+        self._offset = 0
+        return self
+
+
 def _asked_by_torch() -> bool:
     """Whether torch's own Python code reads the property: it needs the truth."""
     return sys._getframe(2).f_code.co_filename.startswith(_TORCH_FOLDER)
@@ -192,8 +250,14 @@ def install(target: Target) -> None:
     }
     for name, answer in answers.items():
         setattr(cuda, name, answer)
-    for name in ("device", "Stream", "Event", "stream", "device_of"):
+    for name in ("device", "Stream", "Event", "stream", "device_of", "_DeviceGuard"):
         setattr(cuda, name, _Nothing)
+    cuda.default_generators = (_Generator(),)
+    BackwardModes.install()
+    # What Inductor's own output calls.
+    bindings: Any = torch._C
+    bindings._cuda_getCurrentRawStream = lambda device: 0
+    bindings._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device="cuda")
     real_device, real_is_cuda, real_is_cpu, real_is_meta = tensor.device, tensor.is_cuda, tensor.is_cpu, tensor.is_meta
 
     def device(self: torch.Tensor) -> torch.device:

@@ -44,6 +44,10 @@ ScriptResult run_script(execution::ForkServer& server, const std::string& file, 
     result.outcome = verify::info(failure->reason).id;
     result.message = (failure->line > 0 ? "line " + std::to_string(failure->line) + ": " : "") + failure->message;
   }
+  if (const auto* ran = std::get_if<verify::Loaded>(&loaded)) {
+    for (const auto& [what, count] : ran->strayed)
+      result.message += (result.message.empty() ? "outside of every tensor: " : ", ") + std::to_string(count) + " elements of " + what + "s";
+  }
   return result;
 }
 
@@ -72,7 +76,7 @@ int script_command(int argc, char** argv) {
   CLI::App app(
       "Run Python files that hold Triton kernels and the code that calls them, each whole, in a confined process of its\n"
       "own: kernels in Triton's interpreter, CUDA devices mapped to the CPU. Nothing is judged: a file runs, or a reason\n"
-      "says why not.\n\n"
+      "says why not. Accesses outside of every tensor, which a GPU may not notice, are left out and counted.\n\n"
       "Exit: 0 all ran, 1 some did not, 2 bad input, 130 interrupted.\n",
       "autotriton script");
   app.add_option("files", files, "Python files; - for standard input")->required();

@@ -176,7 +176,7 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
   }
 }
 
-CandidateClient::Result<std::monostate> CandidateClient::load(Deadline deadline) {
+CandidateClient::Result<Loaded> CandidateClient::load(Deadline deadline) {
   const Json request = {{"type", "load"},
                         {"source", spec_.source},
                         {"entry", spec_.entry},
@@ -185,7 +185,17 @@ CandidateClient::Result<std::monostate> CandidateClient::load(Deadline deadline)
                                                  : "function"}};
   auto reply = ask(request.dump(), {}, "loaded", Reason::kLoadTimeout, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);
-  return std::monostate{};
+  try {
+    const Json record = Json::parse(std::get<std::string>(reply));
+    Loaded loaded;
+    for (const auto& [what, count] : member(record, "strayed").items()) {
+      if (loaded.strayed.size() >= 4 || !count.is_number_integer()) throw MalformedRecord{"strayed"};
+      loaded.strayed[cut(what)] = count.get<std::int64_t>();
+    }
+    return loaded;
+  } catch (const MalformedRecord& malformed) {
+    return violation_of_protocol("a record without a proper `" + malformed.field + "`");
+  }
 }
 
 CandidateClient::Result<Constructed> CandidateClient::construct(const ModelSetup& setup, Deadline deadline) {

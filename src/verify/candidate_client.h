@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,11 @@ struct CandidateFailure {
   int line = 0;             ///< Of the answer's code; 0: not known.
   std::string exception{};  ///< Python class, if one was raised.
   bool interrupted = false;
+};
+
+struct Loaded {
+  /// Of a script: elements by kind of access (load, store, atomic) that lay outside of every tensor and were left out.
+  std::map<std::string, std::int64_t> strayed;
 };
 
 struct Constructed {
@@ -72,12 +78,14 @@ struct CandidateSpec {
 class CandidateClient {
  public:
   CandidateClient(execution::ForkServer& server, execution::JobMode mode, const CandidateSpec& spec);
+  /// On a job that runs already, for tests.
+  CandidateClient(execution::Job job, const CandidateSpec& spec) : spec_(spec), job_(std::move(job)) {}
 
   using Deadline = std::chrono::steady_clock::time_point;
   template <typename T>
   using Result = std::variant<T, CandidateFailure>;
 
-  Result<std::monostate> load(Deadline deadline);
+  Result<Loaded> load(Deadline deadline);
   Result<Constructed> construct(const ModelSetup& setup, Deadline deadline);
   /// With shapes only: the module is made of tensors without memory.
   Result<Constructed> construct_shapes(const ShapesOnly& shapes, bool evaluation, Deadline deadline);
