@@ -42,6 +42,10 @@ class Limits(ctypes.Structure):
         ("user_id", ctypes.c_uint32),
         ("group_id", ctypes.c_uint32),
         ("allow_exec", ctypes.c_uint32),
+        ("without", ctypes.c_uint32),
+        ("keep_read_search", ctypes.c_uint32),
+        ("readable", ctypes.c_char_p),
+        ("folder", ctypes.c_char_p),
     ]
 
 
@@ -53,17 +57,36 @@ class Report(ctypes.Structure):
 
 WORKER_FAULT = 86  # Exit code of a job in which our own code failed; src/verify/candidate_client.cpp knows it,
 TAMPERED = 87      # and the one for a channel that stopped working once an answer was loaded.
+CONFINE_MOUNT_NAMESPACE = 1 << 3  # As in src/execution/confine.h.
+PR_SET_CHILD_SUBREAPER = 36
+FOLDER_CHECK_SECONDS = 0.25
+MAX_FOLDER_ENTRIES = 4096
 
 
 def thread_count() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """Where the servers are, as the front told it."""
+
+    confine: Any
+    folders: str  # Where a job without mounts of its own has its folder.
+    readable: str  # One path a line.
+    without: int  # Bits of AutotritonWithout.
+    keep_read_search: bool
+
+    def folder_of(self, pid: int) -> str:
+        return os.path.join(self.folders, f"job-{pid}")
+
+
 class Server:
-    def __init__(self, mode: str, jobs: socket.socket, confine: Any) -> None:
+    def __init__(self, mode: str, jobs: socket.socket, room: Room) -> None:
         self.mode = mode
         self.jobs = Channel(jobs)
-        self.confine = confine
+        self.room = room
+        self.running: set[Running] = set()
 
     def warm(self) -> None:
         """Imports and first uses that every job would pay for; a fork then has them. Only our own code runs here."""
@@ -97,19 +120,24 @@ class Server:
         self.jobs.send({"type": "ready", "mode": self.mode, "torch": torch.__version__, "pid": os.getpid()})
         waiting = selectors.DefaultSelector()
         waiting.register(self.jobs.fileno(), selectors.EVENT_READ)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         while True:
-            for key, _ in waiting.select():
+            for key, _ in waiting.select(FOLDER_CHECK_SECONDS if any(job.folder for job in self.running) else None):
                 running = key.data
                 if running is not None:
                     waiting.unregister(running.pidfd)
-                    running.report_end()
+                    self.running.remove(running)
+                    running.report_end(self.room.confine)
                     continue
                 try:
                     job, descriptors = self.jobs.receive()
                 except PeerClosed:
                     return
                 started = self.start(job, descriptors)
+                self.running.add(started)
                 waiting.register(started.pidfd, selectors.EVENT_READ, started)
+            for running in self.running:
+                running.end_if_its_folder_is_full(self.room.confine)
 
     def start(self, job: Record, descriptors: list[int]) -> Running:
         """Forks the job into namespaces of its own and tells the front how to reach it."""
@@ -117,20 +145,25 @@ class Server:
         if threads != 1:
             raise RuntimeError(f"the {self.mode} server has {threads} threads; a fork would hang")
         channel, status, output = descriptors
-        limits = Limits(**job["limits"], user_id=os.geteuid(), group_id=os.getegid())
+        room = self.room
+        limits = Limits(
+            **job["limits"], user_id=os.geteuid(), group_id=os.getegid(), without=room.without,
+            keep_read_search=room.keep_read_search, readable=room.readable.encode(),
+        )
         report, pidfd = Report(), ctypes.c_int(-1)
         python = ctypes.pythonapi
         python.PyOS_BeforeFork()
-        pid = self.confine.autotriton_confined_fork(ctypes.byref(report), ctypes.byref(pidfd))
+        pid = room.confine.autotriton_confined_fork(room.without, ctypes.byref(report), ctypes.byref(pidfd))
         if pid == 0:
             python.PyOS_AfterFork_Child()
-            start_job(self.mode, job, channel, output, limits, report, self.confine)
+            start_job(self.mode, job, channel, output, limits, report, room)
         python.PyOS_AfterFork_Parent()
         if pid < 0:
             raise RuntimeError("the system refuses another process")
         os.close(channel)
         os.close(output)
-        running = Running(pid, pidfd.value, Channel(socket.socket(fileno=status)))
+        apart = report.obtained & CONFINE_MOUNT_NAMESPACE != 0
+        running = Running(pid, pidfd.value, Channel(socket.socket(fileno=status)), "" if apart else room.folder_of(pid), limits.tmp_bytes)
         running.tell({"type": "started"}, [pidfd.value])
         return running
 
@@ -142,13 +175,38 @@ class Running:
     pid: int
     pidfd: int
     status: Channel
+    folder: str  # On a real disk, to be watched and removed; empty where the job has mounts of its own.
+    folder_bytes: int
 
     def tell(self, record: Record, descriptors: list[int] | None = None) -> None:
         with contextlib.suppress(OSError):  # The front may have lost interest.
             self.status.send(record, descriptors)
 
-    def report_end(self) -> None:
+    def end_if_its_folder_is_full(self, confine: Any) -> None:
+        """What the size of a mount does elsewhere; here a job may overshoot by what it writes between two looks."""
+        if not self.folder:
+            return
+        used, entries = ctypes.c_uint64(), ctypes.c_uint64()
+        confine.autotriton_folder_use(self.folder.encode(), ctypes.byref(used), ctypes.byref(entries))
+        if used.value > self.folder_bytes or entries.value > MAX_FOLDER_ENTRIES:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def end_group(self) -> None:
+        """Ends and reaps what the job started. It leads a process group that nothing of it can leave, and is not reaped
+        yet, so the group's number is still its own."""
+        os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def report_end(self, confine: Any) -> None:
+        if self.folder:
+            self.end_group()
         _, wait_status, usage = os.wait4(self.pid, 0)
+        if self.folder:
+            with contextlib.suppress(ChildProcessError):
+                while True:  # Orphans of the group became children of this server.
+                    os.waitpid(-self.pid, 0)
+            confine.autotriton_remove_folder(self.folder.encode())
         signalled = os.WIFSIGNALED(wait_status)
         self.tell(
             {
@@ -163,7 +221,7 @@ class Running:
         self.status.close()
 
 
-def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits, report: Report, confine: Any) -> NoReturn:
+def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits, report: Report, room: Room) -> NoReturn:
     """The job: closes what is not its own, gives up what it does not need, and serves the front."""
     code = WORKER_FAULT
     try:
@@ -175,15 +233,23 @@ def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits,
         os.closerange(4, 4096)
         connection = socket.socket(fileno=3)
         os.set_inheritable(3, False)
-        confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
-        folder = os.path.join("/job" if os.path.isdir("/job") else "/tmp", f"job-{os.getpid()}")
+        apart = report.obtained & CONFINE_MOUNT_NAMESPACE != 0
+        folder = f"/job/job-{os.getpid()}" if apart else room.folder_of(os.getpid())
+        if not apart:
+            os.makedirs(folder, mode=0o700)
+            limits.folder = folder.encode()
+        room.confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.environ.update(HOME=folder, TMPDIR=folder, TRITON_CACHE_DIR=os.path.join(folder, "triton"), TRITON_HOME=folder)
         os.chdir(folder)
         gc.enable()
         peer = Channel(connection)
         peer.send({"type": "confined", "obtained": report.obtained, "missing": report.missing, "message": report.message.decode()})
-        if mode == "oracle":
+        if job.get("probe"):
+            import probe_confinement
+
+            probe_confinement.serve(peer)
+        elif mode == "oracle":
             import oracle
 
             oracle.serve(peer)
@@ -215,11 +281,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--confine", required=True, help="path of libautotriton_confine.so")
     for mode in ("oracle", "interpret", "compile"):
         parser.add_argument(f"--{mode}", type=int, required=True, metavar="FD", help=f"socket of the {mode} server")
+    parser.add_argument("--without", type=int, default=0, metavar="BITS", help="confinements to do without")
+    parser.add_argument("--folders", default="/job", help="where jobs without mounts of their own have their folders")
+    parser.add_argument("--readable", default="", help="what such jobs may read, one path a line")
+    parser.add_argument("--keep-read-search", action="store_true", help="root's files are read by a capability that jobs keep")
     options = parser.parse_args(arguments)
     light_dynamo.install()
     torch.set_num_threads(1)
     torch.empty(8).normal_().sum()  # First-use initialisation happens once, here.
     confine = ctypes.PyDLL(options.confine)  # Keeps Python's lock: a fork in another thread's favour would be none.
+    if not hasattr(confine, "autotriton_remove_folder"):
+        raise RuntimeError(f"{options.confine} is older than worker/: build again (`make build`), or keep a release's folder together")
+    folders = "/job" if os.path.isdir("/job") else options.folders  # The servers' own root has it.
+    os.environ.update(HOME=folders, TMPDIR=folders)
+    room = Room(confine, folders, options.readable, options.without, options.keep_read_search)
     sockets = {mode: socket.socket(fileno=getattr(options, mode)) for mode in ("oracle", "interpret", "compile")}
     if thread_count() != 1:
         raise RuntimeError("more than one thread before the first fork")
@@ -232,7 +307,7 @@ def main(arguments: list[str]) -> int:
                     other.close()
             code = 1
             try:
-                Server(mode, own, confine).serve()
+                Server(mode, own, room).serve()
                 code = 0
             except BaseException:  # noqa: BLE001
                 import traceback

@@ -6,10 +6,11 @@
 /// Confinement of one process. This is the C interface that the Python fork server calls through ctypes (the shared
 /// library libautotriton_confine.so).
 ///
-///     pid = autotriton_confined_fork(&report, &pidfd)     // a fork whose child has namespaces of its own
+///     pid = autotriton_confined_fork(without, &report, &pidfd)    // a fork whose child has namespaces of its own
 ///     child:  autotriton_confine_process(&limits, &report)    // mounts, limits, privileges, system calls
 ///
-/// What could not be had is a bit in `missing`, never an error: the caller decides whether that is good enough.
+/// Where namespaces cannot be had, Landlock and a longer system-call filter take their place. What could not be had is
+/// a bit in `missing`, never an error: the caller decides whether that is good enough.
 extern "C" {
 
 enum AutotritonConfinement : std::uint32_t {
@@ -24,6 +25,18 @@ enum AutotritonConfinement : std::uint32_t {
   kConfineNoCapabilities = 1u << 8,
   kConfineSystemCalls = 1u << 9,  ///< seccomp: no ptrace, mounts, namespaces, keys, bpf, memfd, sockets …
   kConfineResourceLimits = 1u << 10,
+  kConfineNotRoot = 1u << 11,
+  // In place of namespaces only.
+  kConfineLandlockFiles = 1u << 12,    ///< Opens nothing but what it needs; writes only in its folder.
+  kConfineLandlockNetwork = 1u << 13,  ///< No TCP, should a socket ever be had.
+  kConfineLandlockSignals = 1u << 14,  ///< No signal to, and no abstract socket of, anything outside.
+};
+
+/// Parts that are left out although they could be had: for tests of what then takes their place.
+enum AutotritonWithout : std::uint32_t {
+  kWithoutNamespaces = 1u << 0,
+  kWithoutLandlock = 1u << 1,
+  kWithoutCgroup = 1u << 2,
 };
 
 /// Upper bounds; 0 leaves a bound as it is.
@@ -37,6 +50,12 @@ struct AutotritonLimits {
   std::uint32_t user_id;  ///< Who the process is, to be mapped in its user namespace.
   std::uint32_t group_id;
   std::uint32_t allow_exec;  ///< 1: may start programs (the compile worker runs ptxas).
+  std::uint32_t without;     ///< Bits of AutotritonWithout.
+  /// 1: keeps the one capability by which a process that is not root reads files that root alone may reach. Only
+  /// together with Landlock, which then says what is read.
+  std::uint32_t keep_read_search;
+  const char* readable;  ///< For Landlock: what may be read, one path a line.
+  const char* folder;    ///< For Landlock: the private folder.
 };
 
 struct AutotritonConfineReport {
@@ -49,10 +68,10 @@ struct AutotritonConfineReport {
 /// the child's id and a descriptor for it in the parent, 0 in the child, -1 on failure. The C library's fork handlers
 /// do not run, so the caller must have one thread; a Python caller runs Python's own (PyOS_BeforeFork and its two
 /// mates).
-int autotriton_confined_fork(AutotritonConfineReport* report, int* pidfd);
+int autotriton_confined_fork(std::uint32_t without, AutotritonConfineReport* report, int* pidfd);
 
 /// Gives up, in the child, all that a job does not need: maps its user, mounts a private folder, sets the limits, drops
-/// capabilities, filters system calls.
+/// capabilities, filters system calls. Without namespaces its folder must be there already.
 void autotriton_confine_process(const AutotritonLimits* limits, AutotritonConfineReport* report);
 
 /// Short name of one bit ("pid namespace"), or nullptr.

@@ -17,6 +17,8 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "execution/confine.h"
+#include "execution/private_folder.h"
 #include "execution/server_sandbox.h"
 
 namespace autotriton::execution {
@@ -113,10 +115,26 @@ struct ForkServer::Impl {
   std::string torch;
   SandboxReport sandbox;
   int generation = 0;
+  std::unique_ptr<RunCgroup> cgroup;
+  bool in_namespaces = false;
+  fs::path folders;  ///< Where jobs have their folders, if they have no mounts of their own.
 
   void start_locked() {
     stop_locked();
-    ServerRoom room{.visible = visible_paths(options), .staging = {}};
+    try {
+      start_with(options.without);
+    } catch (const NoNamespaces&) {  // They can be made here, but not used; a container's rules are often so.
+      start_with(options.without | kWithoutNamespaces);
+    }
+  }
+
+  struct NoNamespaces {};
+
+  void start_with(std::uint32_t without) {
+    ServerRoom room{.visible = visible_paths(options), .staging = {}, .without = without, .cgroup = {}};
+    std::string no_cgroup = "left out";
+    if ((without & kWithoutCgroup) == 0) cgroup = RunCgroup::make(no_cgroup);
+    if (cgroup != nullptr) room.cgroup = cgroup->servers();
     std::string staging = (fs::temp_directory_path() / "autotriton-room-XXXXXX").string();
     if (::mkdtemp(staging.data()) == nullptr) {
       throw UserError({.where = staging,
@@ -131,7 +149,13 @@ struct ForkServer::Impl {
                          "-P",
                          (fs::canonical(options.worker) / "fork_server.py").string(),
                          "--confine",
-                         fs::canonical(options.confine_library).string()};
+                         fs::canonical(options.confine_library).string(),
+                         "--without",
+                         std::to_string(without),
+                         "--folders",
+                         staging,
+                         "--readable",
+                         lines_of(room.visible)};
     for (std::size_t index = 0; index < servers.size(); ++index) {
       auto [ours, other] = socket_pair();
       servers[index] = std::make_unique<Channel>(std::move(ours));
@@ -168,7 +192,7 @@ struct ForkServer::Impl {
     errors = std::move(error_read);
     ::fcntl(errors.get(), F_SETFL, O_NONBLOCK);
     last_words.clear();
-    read_report(report_read, staging);
+    read_report(report_read, staging, without);
     const auto deadline = std::chrono::steady_clock::now() + options.start_timeout;
     for (std::size_t index = 0; index < servers.size(); ++index) wait_for_ready(index, deadline);
   }
@@ -178,28 +202,49 @@ struct ForkServer::Impl {
     return given == nullptr || *given == '\0' ? "" : std::string(":") + given;
   }
 
+  static std::string lines_of(const std::vector<fs::path>& paths) {
+    std::string lines;
+    for (const fs::path& path : paths) lines += path.string() + "\n";
+    return lines;
+  }
+
   /// Waits until the servers have their room; the folder that it was built on is then free.
-  void read_report(UniqueFd& report_read, const fs::path& staging) {
+  void read_report(UniqueFd& report_read, const fs::path& staging, std::uint32_t without) {
     std::string text;
     std::array<char, 512> bytes;
     ssize_t count = 0;
     while ((count = ::read(report_read.get(), bytes.data(), bytes.size())) > 0)
       text.append(bytes.data(), static_cast<std::size_t>(count));
-    std::error_code ignored;
-    fs::remove(staging, ignored);
+    const std::size_t failed = text.find("failed: ");
+    in_namespaces = text.empty();
+    if (in_namespaces || failed != std::string::npos) {
+      std::error_code ignored;
+      fs::remove(staging, ignored);
+    } else {
+      folders = staging;
+    }
     sandbox = {};
-    if (text.empty()) {
-      sandbox.obtained = {"server namespaces", "read-only root", "not root"};
-    } else if (text.starts_with("missing")) {
+    if (cgroup != nullptr) {
+      sandbox.obtained.emplace_back("cgroup of the servers");
+      if (cgroup->bounds_memory()) sandbox.obtained.emplace_back("cgroup memory limit");
+      if (cgroup->bounds_processes()) sandbox.obtained.emplace_back("cgroup process limit");
+    }
+    if (in_namespaces) {
+      for (const char* part : {"server namespaces", "read-only root"}) sandbox.obtained.emplace_back(part);
+      return;
+    }
+    if (failed == std::string::npos) {
       sandbox.missing = {"server namespaces", "read-only root"};
       sandbox.message = text.substr(0, text.find('\n'));
-    } else {
-      const std::string reason = text.substr(0, text.find('\n'));
-      stop_locked();
-      throw SetupError({.where = "sandbox",
-                        .what = "the workers cannot be confined (" + reason + ")",
-                        .fix = "run as an ordinary user, or where unprivileged namespaces are allowed"});
+      return;
     }
+    const std::string reason = text.substr(failed, text.find('\n', failed) - failed);
+    stop_locked();
+    if ((without & kWithoutNamespaces) == 0 && text.find("missing: ") == std::string::npos) throw NoNamespaces{};
+    throw SetupError({.where = "sandbox",
+                      .what = "the workers cannot be confined (" + reason + ")",
+                      .fix = "run as an ordinary user, or where namespaces or Landlock can be had; `autotriton doctor` "
+                             "tells what this machine has"});
   }
 
   void wait_for_ready(std::size_t index, std::chrono::steady_clock::time_point deadline) {
@@ -254,18 +299,20 @@ struct ForkServer::Impl {
     if (pid != 0) {
       for (int wait = 0; wait < 200; ++wait) {
         const pid_t done = ::waitpid(pid, nullptr, WNOHANG);
-        if (done != 0) {
-          pid = 0;
-          return;
-        }
-        if (wait == 20) ::kill(-pid, SIGKILL);
+        if (done != 0) break;
+        // Without a pid namespace the process that we started ends all others; it gets the time to do so.
+        if (wait == 20) ::kill(-pid, in_namespaces ? SIGKILL : SIGTERM);
+        if (wait == 150) ::kill(-pid, SIGKILL);
         ::usleep(wait < 20 ? 1000 : 10'000);
       }
       pid = 0;
     }
+    cgroup.reset();
+    if (!folders.empty()) autotriton_remove_folder(folders.c_str());
+    folders.clear();
   }
 
-  std::optional<Job> try_spawn(JobMode mode, const std::string& record, int& used_generation) {
+  std::optional<Job> try_spawn(JobMode mode, const JobLimits& limits, const std::string& record, int& used_generation) {
     Job::Parts parts;
     parts.interrupt = options.interrupt;
     auto [channel, their_channel] = socket_pair();
@@ -276,8 +323,12 @@ struct ForkServer::Impl {
       if (pid == 0) start_locked();
       used_generation = generation;
       drain_errors();
+      // A group for each job pays where it bounds memory or is what ends a tree.
+      if (cgroup != nullptr && (cgroup->bounds_memory() || !in_namespaces))
+        parts.cgroup = cgroup->job(limits.address_space_bytes + limits.file_bytes + limits.tmp_bytes, limits.processes);
       const std::array<int, 3> fds{their_channel.get(), their_status.get(), their_output.get()};
-      if (!servers[static_cast<std::size_t>(mode)]->send(record, fds)) return std::nullopt;
+      const JobMode at = mode == JobMode::kProbe ? JobMode::kInterpret : mode;
+      if (!servers[static_cast<std::size_t>(at)]->send(record, fds)) return std::nullopt;
     }
     their_channel.reset();
     their_status.reset();
@@ -306,6 +357,7 @@ void ForkServer::start() {
 Job ForkServer::spawn(JobMode mode, const JobLimits& limits, int capability) {
   const Json record = {{"type", "job"},
                        {"capability", capability},
+                       {"probe", mode == JobMode::kProbe},
                        {"limits",
                         {{"address_space_bytes", limits.address_space_bytes},
                          {"file_bytes", limits.file_bytes},
@@ -317,7 +369,7 @@ Job ForkServer::spawn(JobMode mode, const JobLimits& limits, int capability) {
   const std::string body = record.dump();
   for (int attempt = 0; attempt < 3; ++attempt) {
     int used_generation = 0;
-    if (std::optional<Job> job = impl_->try_spawn(mode, body, used_generation)) return std::move(*job);
+    if (std::optional<Job> job = impl_->try_spawn(mode, limits, body, used_generation)) return std::move(*job);
     const std::lock_guard lock(impl_->mutex);
     if (impl_->generation == used_generation) impl_->start_locked();  // Nobody else has started them anew yet.
   }

@@ -13,7 +13,12 @@
 ///     Job job = server.spawn(JobMode::kInterpret, {}, 90);
 namespace autotriton::execution {
 
-enum class JobMode { kOracle, kInterpret, kCompile };
+enum class JobMode {
+  kOracle,
+  kInterpret,
+  kCompile,
+  kProbe,  ///< Our own code that tries to break out (worker/probe_confinement.py), confined as an interpreting job.
+};
 
 /// Thread-safe. A server that died is started anew by the next `spawn`.
 class ForkServer {
@@ -24,6 +29,7 @@ class ForkServer {
     std::filesystem::path confine_library;  ///< libautotriton_confine.so
     int interrupt = -1;                     ///< Becomes readable on Ctrl-C; not owned.
     std::chrono::seconds start_timeout{120};
+    std::uint32_t without = 0;  ///< Bits of AutotritonWithout (confine.h): confinements to do without, for tests.
   };
 
   /// Starts nothing yet.

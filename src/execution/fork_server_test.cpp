@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "execution/confine.h"
 
 // Real servers and real jobs: Python with torch, confined as in service. What a job can do is told by the job itself,
 // from code that runs inside, and by /proc from outside.
@@ -29,11 +30,15 @@ using Clock = std::chrono::steady_clock;
 using Kind = JobEvent::Kind;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::AnyOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
+
+/// The same tests run a second time without namespaces, where Landlock and a longer filter take their place.
+const bool kNamespaces = std::getenv("AUTOTRITON_TEST_WITHOUT_NAMESPACES") == nullptr;
 
 ForkServer::Options options(int interrupt = -1) {
   const Surroundings around = Surroundings::of_this_process();
@@ -41,7 +46,8 @@ ForkServer::Options options(int interrupt = -1) {
   return {.python = python_interpreter(around, worker),
           .worker = worker,
           .confine_library = AUTOTRITON_CONFINE_LIBRARY,
-          .interrupt = interrupt};
+          .interrupt = interrupt,
+          .without = kNamespaces ? 0U : std::uint32_t{kWithoutNamespaces}};
 }
 
 /// The source as a record that asks a worker to import it.
@@ -176,13 +182,20 @@ TEST_F(ForkServerTest, AllThreeServersServe) {
 
 TEST_F(ForkServerTest, AJobReportsEveryConfinement) {
   const Job job = spawn();
-  EXPECT_THAT(job.sandbox().missing, testing::IsEmpty()) << job.sandbox().message;
-  for (const char* name :
-       {"user namespace", "pid namespace", "network namespace", "mount namespace", "ipc namespace", "private folder",
-        "private /proc", "no new privileges", "no capabilities", "system-call filter", "resource limits"}) {
+  EXPECT_THAT(job.sandbox().open, testing::IsEmpty()) << job.sandbox().message;
+  EXPECT_TRUE(job.sandbox().complete());
+  for (const char* name : {"private folder", "no new privileges", "system-call filter", "resource limits", "not root"})
     EXPECT_THAT(job.sandbox().obtained, Contains(name));
+  const auto namespaces = {"user namespace",  "pid namespace", "network namespace",
+                           "mount namespace", "ipc namespace", "private /proc"};
+  if (kNamespaces) {
+    EXPECT_THAT(job.sandbox().missing, testing::IsEmpty()) << job.sandbox().message;
+    for (const char* name : namespaces) EXPECT_THAT(job.sandbox().obtained, Contains(name));
+    EXPECT_THAT(job.sandbox().obtained, Contains("no capabilities"));
+  } else {
+    for (const char* name : namespaces) EXPECT_THAT(job.sandbox().missing, Contains(name));
+    EXPECT_THAT(job.sandbox().obtained, Contains("landlock files"));
   }
-  EXPECT_THAT(server_->server_sandbox().obtained, Contains("not root"));
 }
 
 TEST_F(ForkServerTest, AJobIsNobodyWithoutPrivileges) {
@@ -195,20 +208,38 @@ print(json.dumps({"uids": list(os.getresuid()), "gids": list(os.getresgid()), "g
   for (const Json& uid : facts["uids"]) EXPECT_NE(uid, 0);
   for (const Json& gid : facts["gids"]) EXPECT_NE(gid, 0);
   for (const Json& group : facts["groups"]) EXPECT_NE(group, 0);
-  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"})
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+    // Without mounts of its own a job of root's front reads what root alone may reach by one capability.
+    if (!kNamespaces && facts[set] == "0000000000000004") continue;
     EXPECT_EQ(facts[set], "0000000000000000") << set;
+  }
   EXPECT_EQ(facts["NoNewPrivs"], "1");
   EXPECT_EQ(facts["Seccomp"], "2") << "2 is a filter";
   EXPECT_EQ(facts["Threads"], "1");
 }
 
 TEST_F(ForkServerTest, AJobSeesNoProcessButItself) {
+  if (!kNamespaces) {
+    const Json facts =
+        answer_of(kTry + "print(json.dumps({'list': attempt(lambda: os.listdir('/proc'))}), flush=True)\n");
+    EXPECT_THAT(facts["list"].get<std::string>(), StartsWith("PermissionError"));
+    return;
+  }
   const Json facts = answer_of(R"(
 import json, os
 print(json.dumps({"pids": [name for name in os.listdir("/proc") if name.isdigit()], "own": os.getpid(), "parent": os.getppid()}), flush=True)
 )");
   EXPECT_EQ(facts["pids"], Json::array({std::to_string(facts["own"].get<int>())}));
   EXPECT_EQ(facts["parent"], 0) << "a parent in another namespace has no number here";
+}
+
+TEST_F(ForkServerTest, AJobReadsNothingOfOtherProcesses) {
+  const Json facts = answer_of("SIBLING = " + std::to_string(server_->process_id()) + "\n" + kTry + R"(
+print(json.dumps({f"{pid} {name}": attempt(lambda: open(f"/proc/{pid}/{name}", "rb").read(10)) for pid in (1, os.getppid(), SIBLING)
+                  if pid not in (0, os.getpid()) for name in ("environ", "maps", "mem", "status", "cmdline")}), flush=True)
+)");
+  for (const auto& [what, result] : facts.items())
+    EXPECT_THAT(result.get<std::string>(), Not(StartsWith("done"))) << what;
 }
 
 TEST_F(ForkServerTest, KillingEveryoneReachesNobody) {
@@ -227,13 +258,12 @@ TEST_F(ForkServerTest, KillingEveryoneReachesNobody) {
 TEST_F(ForkServerTest, AJobSeesNoNetwork) {
   const Json facts = answer_of(kTry + R"(
 print(json.dumps({
-    "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]],
+    "interfaces": attempt(lambda: [line.split(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]]),
     "inet": attempt(lambda: socket.socket(socket.AF_INET)), "udp": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
     "unix": attempt(lambda: socket.socket(socket.AF_UNIX)), "netlink": attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
     "pair": attempt(socket.socketpair)}), flush=True)
 )");
-  EXPECT_THAT(facts["interfaces"].get<std::vector<std::string>>(),
-              AnyOf(testing::IsEmpty(), testing::ElementsAre("lo")));
+  EXPECT_THAT(facts["interfaces"].get<std::string>(), AnyOf("done []", "done ['lo']", StartsWith("PermissionError")));
   for (const char* kind : {"inet", "udp", "unix", "netlink", "pair"})
     EXPECT_THAT(facts[kind].get<std::string>(), StartsWith("PermissionError")) << kind;
 }
@@ -251,8 +281,11 @@ facts["execve"] = attempt(lambda: os.execv("/bin/true", ["true"]))
 print(json.dumps(facts), flush=True)
 )");
   ASSERT_EQ(facts.size(), 17U);
-  for (const auto& [name, result] : facts.items())
-    EXPECT_THAT(result.get<std::string>(), HasSubstr("Operation not permitted")) << name;
+  for (const auto& [name, result] : facts.items()) {
+    EXPECT_THAT(result.get<std::string>(),
+                AnyOf(HasSubstr("Operation not permitted"), "Resource temporarily unavailable"))
+        << name;
+  }
 }
 
 TEST_F(ForkServerTest, AJobWritesOnlyInItsFolder) {
@@ -265,7 +298,7 @@ places = ["/x", "/tmp/x", "/usr/x", "/usr/lib/x", "/var/tmp/x", "/dev/shm/x", "/
 print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: write(os.path.expanduser("~/x"))),
                   "read outside": attempt(lambda: open(outside).read()), "remove": attempt(lambda: os.remove(worker + "/protocol.py")),
                   "source": attempt(lambda: open(os.path.dirname(worker) + "/CMakeLists.txt").read(5)),
-                  "passwd": attempt(lambda: open("/etc/shadow").read(5)), "root": sorted(os.listdir("/")),
+                  "passwd": attempt(lambda: open("/etc/shadow").read(5)), "root": attempt(lambda: sorted(os.listdir("/"))),
                   "places": {place: attempt(lambda: write(place)) for place in places}}), flush=True)
 )");
   EXPECT_EQ(facts["own"], "done None");
@@ -275,7 +308,7 @@ print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: 
   for (const char* what : {"read outside", "remove", "source", "passwd"})
     EXPECT_THAT(facts[what].get<std::string>(), Not(StartsWith("done"))) << what;
   for (const char* folder : {"home", "mnt", "var", "opt", "boot", "run"})
-    EXPECT_THAT(facts["root"].get<std::vector<std::string>>(), Not(Contains(folder)));
+    EXPECT_THAT(facts["root"].get<std::string>(), Not(HasSubstr("'" + std::string(folder) + "'")));
   std::ifstream file(theirs);
   std::string text;
   std::getline(file, text);
@@ -286,11 +319,12 @@ print(json.dumps({"own": attempt(lambda: write("own")), "home": attempt(lambda: 
 TEST_F(ForkServerTest, WhatOneJobWritesTheNextDoesNotSee) {
   const std::string look =
       kTry +
-      "print(json.dumps({'there': sorted(os.listdir('..') + os.listdir('.')), 'wrote': attempt(lambda: write('left')), "
-      "'job': attempt(lambda: write('/job/left'))}), flush=True)\n";
+      "print(json.dumps({'there': attempt(lambda: os.listdir('.')) + attempt(lambda: os.listdir('..')), "
+      "'wrote': attempt(lambda: write('left')), 'beside': attempt(lambda: write('../left'))}), flush=True)\n";
   answer_of(look);
   const Json second = answer_of(look);
-  EXPECT_THAT(second["there"].get<std::vector<std::string>>(), Not(Contains("left")));
+  EXPECT_THAT(second["there"].get<std::string>(), AllOf(HasSubstr("done"), Not(HasSubstr("left"))));
+  EXPECT_EQ(second["wrote"], "done None");
 }
 
 TEST_F(ForkServerTest, TheFrontsEnvironmentStaysOutside) {
@@ -322,7 +356,7 @@ print(json.dumps(found), flush=True)
 TEST_F(ForkServerTest, AJobMayNotForkByDefaultAndOnlyUpToItsLimit) {
   const std::string source = kTry + R"(
 children = 0
-for _ in range(64):
+for _ in range(400):
     try:
         pid = os.fork()
     except OSError:
@@ -339,10 +373,22 @@ print(json.dumps({"children": children, "thread": attempt(lambda: threading.Thre
   EXPECT_THAT(none["thread"].get<std::string>(), StartsWith("RuntimeError"));
   const Json few = answer_of(source, {.processes = 6});
   EXPECT_GE(few["children"], 1);
-  EXPECT_LE(few["children"], 5);
+  EXPECT_LE(few["children"], kNamespaces ? 5 : 5 + 256) << "a count that is shared with all of this user's processes";
 }
 
 TEST_F(ForkServerTest, MemoryFilesAndItsFolderHaveTheirLimits) {
+  if (!kNamespaces) {
+    const Json memory =
+        answer_of(kTry + "print(json.dumps({'memory': attempt(lambda: len(bytearray(6 << 30)))}), flush=True)\n");
+    EXPECT_THAT(memory["memory"].get<std::string>(), StartsWith("MemoryError"));
+    Job job = spawn();
+    const JobEvent event = event_of(job,
+                                    "import time\nfile = open('large', 'wb')\nfor _ in range(96):\n    "
+                                    "file.write(bytes(1 << 20))\ntime.sleep(30)\n");
+    ASSERT_EQ(event.kind, Kind::kEnded);
+    EXPECT_EQ(event.end.signal, SIGKILL) << "a folder on a disk is looked at from time to time";
+    return;
+  }
   const Json facts = answer_of(kTry + R"(
 def fill():
     with open("large", "wb") as file:
@@ -444,9 +490,10 @@ TEST_F(ForkServerTest, LeavingTheScopeOfAJobLeavesNoProcess) {
   const std::size_t before = descendants(pid).size();
   {
     Job job = spawn({.processes = 8});
-    ASSERT_TRUE(
-        job.send(load("import os, time\nfor _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        "
-                      "time.sleep(600)\nprint('ready', flush=True)\ntime.sleep(600)\n")));
+    ASSERT_TRUE(job.send(
+        load("import os, time\nfor _ in range(5):\n    if os.fork() == 0:\n        try:\n            os.setsid()\n"
+             "        except OSError:\n            pass\n        time.sleep(600)\nprint('ready', "
+             "flush=True)\ntime.sleep(600)\n")));
     const auto deadline = Clock::now() + seconds(20);
     while (job.output_tail().find("ready") == std::string::npos && Clock::now() < deadline)
       job.next(Clock::now() + milliseconds(50));
@@ -461,7 +508,9 @@ TEST_F(ForkServerTest, ADetachedChildDoesNotOutliveItsJobsEnd) {
   {
     Job job = spawn({.processes = 8});
     const JobEvent event =
-        event_of(job, "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nos._exit(0)\n");
+        event_of(job,
+                 "import os, time\nif os.fork() == 0:\n    try:\n        os.setsid()\n    except OSError:\n        "
+                 "pass\n    time.sleep(600)\nos._exit(0)\n");
     EXPECT_EQ(event.kind, Kind::kEnded);
   }
   EXPECT_TRUE(falls_to(pid, 4));

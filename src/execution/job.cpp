@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,34 @@ constexpr std::size_t kMaxStatusBytes = 4096;
 // A candidate's records are far smaller than ours to it; the largest describes outputs with many leaves.
 constexpr std::size_t kMaxCandidateRecord = std::size_t{2} << 20;
 
+/// What a job with these bits (of AutotritonConfinement) is not kept from.
+std::vector<std::string> left_open(std::uint32_t bits) {
+  const auto has = [&](std::uint32_t wanted) { return (bits & wanted) == wanted; };
+  const bool landlock = has(kConfineLandlockFiles);
+  std::vector<std::string> open;
+  if (!has(kConfineMountNamespace) && !landlock) open.emplace_back("files");
+  if (!has(kConfinePrivateTmp)) open.emplace_back("folders of other jobs");
+  if (!has(kConfineNetworkNamespace) && !has(kConfineSystemCalls)) open.emplace_back("network");
+  if (!has(kConfinePidNamespace) && !(has(kConfineSystemCalls) && landlock)) open.emplace_back("other processes");
+  if (!has(kConfineSystemCalls | kConfineNoNewPrivileges)) open.emplace_back("system calls");
+  if (!has(kConfineNoCapabilities) && !landlock) open.emplace_back("privileges");
+  if (!has(kConfineNotRoot)) open.emplace_back("root");
+  if (!has(kConfineResourceLimits)) open.emplace_back("memory and processes");
+  return open;
+}
+
+/// The process that a pidfd stands for, or 0.
+int process_of(int pidfd) {
+  const int file = ::open(("/proc/self/fdinfo/" + std::to_string(pidfd)).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 512> text{};
+  const ssize_t length = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  const std::string_view lines(text.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::size_t at = lines.find("\nPid:");
+  return at == std::string_view::npos ? 0 : std::atoi(lines.data() + at + 5);
+}
+
 SandboxReport read_report(const Json& record) {
   SandboxReport report;
   const auto obtained = record.value("obtained", 0U);
@@ -40,6 +69,7 @@ SandboxReport read_report(const Json& record) {
       report.obtained.emplace_back(name);
     }
   }
+  report.open = left_open(obtained & ~missing);
   report.message = record.value("message", "");
   return report;
 }
@@ -56,12 +86,14 @@ struct Job::Impl {
       : channel(std::move(parts.channel), kMaxCandidateRecord),
         status(std::move(parts.status), kMaxStatusBytes),
         output(std::move(parts.output)),
+        cgroup(std::move(parts.cgroup)),
         interrupt(parts.interrupt),
         start_timeout(parts.start_timeout) {}
 
   Channel channel;
   Channel status;
   UniqueFd output;
+  std::unique_ptr<JobCgroup> cgroup;
   int interrupt;
   std::chrono::milliseconds start_timeout;
   UniqueFd pidfd;
@@ -152,6 +184,13 @@ bool Job::wait_until_ready() {
   const Json record = Json::parse(event.frame.body, nullptr, false);
   if (!record.is_object() || record.value("type", "") != "confined") return false;
   impl_->sandbox = read_report(record);
+  if (impl_->cgroup != nullptr) {  // Until now only our own code ran in it.
+    while (!impl_->pidfd && !impl_->ended && !impl_->lost) {
+      if (!impl_->wait(Clock::now() + impl_->start_timeout, false)) break;
+    }
+    if (impl_->pidfd && impl_->cgroup->take(process_of(impl_->pidfd.get())))
+      impl_->sandbox.obtained.emplace_back("cgroup");
+  }
   return true;
 }
 

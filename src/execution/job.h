@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "execution/cgroup.h"
 #include "execution/channel.h"
 
 namespace autotriton::execution {
@@ -23,12 +24,14 @@ struct JobLimits {
   bool allow_exec = false;
 };
 
-/// Which confinements a job has, by name.
+/// Which confinements a job has, by name. What stands in for a missing one (Landlock for namespaces) is among those
+/// obtained; what is neither there nor stood in for leaves something open, and that is what matters.
 struct SandboxReport {
   std::vector<std::string> obtained;
-  std::vector<std::string> missing;
-  std::string message;  ///< Why the first missing one could not be had.
-  bool complete() const { return missing.empty(); }
+  std::vector<std::string> missing;  ///< Without the extras: control groups, and Landlock where there are namespaces.
+  std::vector<std::string> open;     ///< What a job is not kept from: "files", "network", "other processes", …
+  std::string message;               ///< Why the first missing one could not be had.
+  bool complete() const { return open.empty(); }
 };
 
 struct JobEnd {
@@ -60,7 +63,8 @@ class Job {
     UniqueFd channel;
     UniqueFd status;
     UniqueFd output;
-    int interrupt = -1;  ///< Not owned; -1 for none.
+    std::unique_ptr<JobCgroup> cgroup{};  ///< May be null.
+    int interrupt = -1;                   ///< Not owned; -1 for none.
     std::chrono::milliseconds start_timeout{20'000};
   };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@ namespace autotriton::execution {
 
 struct ServerRoom {
   std::vector<std::filesystem::path> visible;  ///< Files and folders bound read-only at their own paths.
-  std::filesystem::path staging;               ///< An empty folder to build the root on.
+  std::filesystem::path staging;               ///< An empty folder: the root is built on it, or jobs' folders go there.
+  std::uint32_t without = 0;                   ///< Bits of AutotritonWithout.
+  std::filesystem::path cgroup;                ///< The servers' group; empty if there is none.
 };
 
 /// What one start of the servers runs.
@@ -22,8 +25,10 @@ struct ServerCommand {
 };
 
 /// For the child of a fork: builds the room, gives up privileges and becomes the command. Never returns. Where
-/// namespaces cannot be had it runs the command without them, unless that would mean running as root; what was missed
-/// is written to `report_fd` (a line each, "missing: …" or "failed: …") before the command starts.
+/// namespaces cannot be had (or are to be left out) it confines the command with Landlock, as another user than root,
+/// and waits beside it to end whatever it leaves; where not even that can be had, an ordinary user runs it as it is and
+/// root does not. What was missed is written to `report_fd` (a line each, "missing: …" or "failed: …") before the
+/// command starts.
 [[noreturn]] void run_in_server_room(const ServerRoom& room, const ServerCommand& command, int report_fd);
 
 }  // namespace autotriton::execution
