@@ -1,64 +1,34 @@
 #include "verify/batch.h"
 
 #include <atomic>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/progress.h"
 #include "tasks/pairs.h"
 #include "tasks/task_json.h"
-#include "verify/record_json.h"
+#include "verify/verdict_file.h"
 
 namespace autotriton::verify {
 namespace {
 
-/// Where verdicts go: a file that a later run can continue, or standard output.
-class VerdictSink {
- public:
-  explicit VerdictSink(const std::filesystem::path& path) {
-    if (path != "-") file_.emplace(LineAppender::open(path));
-  }
-  void write(const std::string& line) {
-    if (file_) {
-      file_->append(line);
-      return;
-    }
-    std::cout << line << '\n' << std::flush;
-    if (!std::cout)
-      throw UserError({.where = "standard output", .what = "cannot be written", .fix = "give --out a file"});
-  }
-
- private:
-  std::optional<LineAppender> file_;
+/// What the worker threads share.
+struct Shared {
+  std::mutex reading;
+  std::mutex writing;
+  tasks::PairReader reader;
+  VerdictFile file;
+  BatchSummary summary;
+  Progress* progress = nullptr;
+  std::exception_ptr failure;
+  std::atomic<bool> stop{false};
 };
 
-/// Ids that have a verdict already. An error of ours is not one: it is judged again, and the later line counts.
-std::set<std::string> finished_ids(const std::filesystem::path& path) {
-  std::set<std::string> ids;
-  if (path == "-") return ids;
-  std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
-    const Json record = Json::parse(line, nullptr, false);
-    if (!record.is_object() || !record.contains("id") || !record["id"].is_string()) continue;
-    const std::string id = record["id"];
-    const auto reason = reason_from_id(record.value("reason", ""));
-    if (reason && info(*reason).fault == Fault::kOurs) {
-      ids.erase(id);
-    } else {
-      ids.insert(id);
-    }
-  }
-  return ids;
-}
+}  // namespace
 
 Verdict verdict_of(const tasks::LineError& error) {
   Verdict verdict;
@@ -70,45 +40,30 @@ Verdict verdict_of(const tasks::LineError& error) {
   return verdict;
 }
 
-void count(BatchSummary& summary, const Verdict& verdict) {
-  switch (verdict.outcome) {
+void BatchSummary::count(Outcome outcome, Reason reason) {
+  switch (outcome) {
     case Outcome::kAccept:
-      ++summary.accepted;
+      ++accepted;
       return;
     case Outcome::kReject:
-      ++summary.rejected;
+      ++rejected;
       return;
     case Outcome::kInconclusive:
-      ++summary.inconclusive;
+      ++inconclusive;
       return;
     case Outcome::kError:
       break;
   }
-  ++(info(verdict.reason).fault == Fault::kInput ? summary.bad_input : summary.our_errors);
+  ++(info(reason).fault == Fault::kInput ? bad_input : our_errors);
 }
 
-std::string counts_text(const BatchSummary& summary) {
-  std::string text = "accept " + std::to_string(summary.accepted) + ", reject " + std::to_string(summary.rejected) +
-                     ", inconclusive " + std::to_string(summary.inconclusive);
-  if (summary.bad_input != 0) text += ", bad input " + std::to_string(summary.bad_input);
-  if (summary.our_errors != 0) text += ", error " + std::to_string(summary.our_errors);
+std::string BatchSummary::text() const {
+  std::string text = "accept " + std::to_string(accepted) + ", reject " + std::to_string(rejected) + ", inconclusive " +
+                     std::to_string(inconclusive);
+  if (bad_input != 0) text += ", bad input " + std::to_string(bad_input);
+  if (our_errors != 0) text += ", error " + std::to_string(our_errors);
   return text;
 }
-
-/// What the worker threads share.
-struct Shared {
-  std::mutex reading;
-  std::mutex writing;
-  tasks::PairReader reader;
-  VerdictSink sink;
-  std::set<std::string> finished;
-  BatchSummary summary;
-  Progress* progress = nullptr;
-  std::exception_ptr failure;
-  std::atomic<bool> stop{false};
-};
-
-}  // namespace
 
 BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verify, const BatchOptions& batch,
                        const std::function<bool()>& interrupted) {
@@ -119,8 +74,7 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
   Shared shared{.reading = {},
                 .writing = {},
                 .reader = tasks::PairReader(batch.pairs, reading),
-                .sink = VerdictSink(batch.out),
-                .finished = finished_ids(batch.out),
+                .file = VerdictFile(batch.out),
                 .summary = {},
                 .progress = nullptr,
                 .failure = {},
@@ -134,10 +88,10 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
   const auto record = [&shared, &batch](Verdict verdict) {
     if (batch.complete) batch.complete(verdict);
     const std::lock_guard lock(shared.writing);
-    shared.sink.write(to_json(verdict));
-    count(shared.summary, verdict);
+    shared.file.write(to_json(verdict));
+    shared.summary.count(verdict.outcome, verdict.reason);
     if (shared.progress != nullptr) {
-      shared.progress->update(shared.summary.done_before + shared.summary.judged(), counts_text(shared.summary));
+      shared.progress->update(shared.summary.done_before + shared.summary.judged(), shared.summary.text());
     }
   };
   const auto work = [&] {
@@ -151,7 +105,7 @@ BatchSummary run_batch(execution::ForkServer& server, const VerifyOptions& verif
         }
         if (!next) return;
         const std::string id = std::visit([](const auto& item) { return item.id; }, *next);
-        if (shared.finished.contains(id)) {
+        if (shared.file.has(id)) {
           const std::lock_guard lock(shared.writing);
           ++shared.summary.done_before;
           continue;

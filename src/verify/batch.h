@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "execution/fork_server.h"
+#include "tasks/pairs.h"
 #include "verify/verify.h"
 
 namespace autotriton::verify {
@@ -29,7 +31,12 @@ struct BatchSummary {
   std::uint64_t done_before = 0;  ///< Judged by an earlier run of the same output.
   bool interrupted = false;
   std::uint64_t judged() const { return accepted + rejected + inconclusive + bad_input + our_errors; }
+  void count(Outcome outcome, Reason reason);
+  std::string text() const;  ///< "accept 3, reject 1, inconclusive 0", and what else there was.
 };
+
+/// The verdict on a line of pairs that holds no pair.
+Verdict verdict_of(const tasks::LineError& error);
 
 /// Judges every pair of a file with `jobs` verifiers at once. A verdict is on disk the moment it is known. Lines whose
 /// id already has a verdict in `out` are left alone, so a run that was ended goes on where it was. `interrupted` is
