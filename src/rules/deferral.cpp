@@ -82,6 +82,7 @@ void check_deferral(Context& context) {
     }
   }
   for (const NodeId function : context.entry_functions()) {
+    if (!context.resolver.decorators(function).empty()) continue;  // @contextlib.contextmanager
     for (NodeId node = function; node < module.after(function); ++node) {
       if (module.kind(node) != Kind::kYield || context.resolver.scopes().function_of(node) != function) continue;
       context.report_line(kRule, Level::kReject, node,

@@ -280,6 +280,7 @@ class JitBodies {
   void check_memory() {
     bool loads = false;
     bool stores = false;
+    const bool takes_no_tensor = entry_takes_no_tensor();
     std::set<NodeId> calls;
     for (const NodeId function : context_.launched) {
       const auto inside = resolver_.scopes().calls_in(function);
@@ -302,7 +303,7 @@ class JitBodies {
       const bool is_atomic = name.starts_with("atomic_");
       if (!is_load && !is_store && !is_atomic) continue;
       if (!reaches_parameter(call, function)) continue;
-      loads = loads || is_load || is_atomic;
+      loads = loads || is_load || is_atomic || (is_store && takes_no_tensor && stores_parameter(call));
       stores = stores || is_store || is_atomic;
     }
     NodeId first = context_.launched.front();
@@ -311,9 +312,10 @@ class JitBodies {
     }
     const std::string name(module_.name_of(module_.child(first, Field::kName)));
     if (!loads) {
-      context_.report(
-          "jit-body-no-load", Level::kReject, first,
-          name + " and the other launched kernels read no argument with tl.load; load the inputs in the kernel");
+      context_.report("jit-body-no-load", Level::kReject, first,
+                      name +
+                          " and the other launched kernels read no argument, neither with tl.load nor as a number; "
+                          "load the inputs in the kernel");
     }
     if (!stores) {
       context_.report(
@@ -332,18 +334,45 @@ class JitBodies {
                                                                               : address);
   }
 
-  bool mentions_parameter(NodeId node) {
+  /// arange(start, end, step): what makes a tensor of numbers has nothing to load.
+  bool entry_takes_no_tensor() {
+    const auto functions = context_.entry_functions();
+    for (const NodeId function : functions) {
+      const syntax::ScopeId scope = resolver_.scopes().scope_opened_by(function);
+      for (const auto& [name, node] : resolver_.scopes().parameters(function)) {
+        if (module_.name(name) == "out") continue;
+        for (const Binding& binding : resolver_.scopes().bindings(scope, name)) {
+          if (binding.kind == BindingKind::kParameter && context_.tensors.is_tensor(binding.target)) return false;
+        }
+      }
+    }
+    return !functions.empty();
+  }
+
+  /// tl.store(out + offsets, start + step * offsets): the inputs are numbers, handed over by value.
+  bool stores_parameter(NodeId call) {
+    NodeId value = resolver_.argument(call, 1, "value");
+    if (module_.kind(value) == Kind::kKeywordArgument) value = module_.child(value, Field::kValue);
+    seen_.clear();
+    return mentions_parameter(value, /*by_value=*/true);
+  }
+
+  bool mentions_parameter(NodeId node, bool by_value = false) {
     if (node == kNoNode) return false;
     if (module_.kind(node) == Kind::kIdentifier) {
       for (const Binding& binding : resolver_.scopes().lookup(node)) {
-        if (binding.kind == BindingKind::kParameter) return true;
+        if (binding.kind == BindingKind::kParameter) {
+          const NodeId type = module_.child(binding.value, Field::kType);
+          if (by_value && type != kNoNode && module_.text(type).ends_with("constexpr")) continue;
+          return true;
+        }
         if (binding.scope == 0 || !seen_.insert(binding.target).second) continue;
-        if (mentions_parameter(binding.value)) return true;
+        if (mentions_parameter(binding.value, by_value)) return true;
       }
       return false;
     }
     for (const NodeId child : module_.children(node)) {
-      if (mentions_parameter(child)) return true;
+      if (mentions_parameter(child, by_value)) return true;
     }
     return false;
   }

@@ -42,6 +42,12 @@ constexpr auto kPassiveModules = std::to_array<std::string_view>({"nn.Identity",
 constexpr auto kArithmeticBuiltins =
     std::to_array<std::string_view>({"abs", "divmod", "max", "min", "pow", "round", "sum"});
 
+/// What a check of an argument may call.
+constexpr auto kCheckCalls = std::to_array<std::string_view>(
+    {"abs",         "all",        "any",        "bool",  "dim",   "float", "int",
+     "isfinite",    "isinf",      "isinstance", "isnan", "item",  "len",   "logical_and",
+     "logical_not", "logical_or", "max",        "min",   "numel", "size",  "tuple"});
+
 /// Builtins that spell or copy what a tensor holds.
 constexpr auto kTextBuiltins =
     std::to_array<std::string_view>({"ascii", "bytearray", "bytes", "format", "memoryview", "print", "repr", "str"});
@@ -103,9 +109,48 @@ class TorchCompute {
 
  private:
   void refuse(NodeId node, const std::string& what) {
+    if (is_check(node)) return note_check(node, what);
     context_.report_line(kRule, level_, node, what + " computes in PyTorch on the path; do this inside a kernel");
   }
+  void note_check(NodeId node, const std::string& what) {
+    context_.report_line(kRule, Level::kNote, node,
+                         what + " checks an argument in PyTorch; the result must not depend on it");
+  }
+
+  /// assert (index < rows).all(), and if (x <= 0).any(): raise: nothing comes out of it but an error.
+  bool is_check(NodeId node) {
+    NodeId condition = kNoNode;
+    for (NodeId at = node; at != kNoNode && condition == kNoNode; at = module_[at].parent) {
+      const NodeId parent = module_[at].parent;
+      const Kind kind = module_.kind(parent);
+      if (kind == Kind::kAssert) {
+        condition = at;
+      } else if (kind == Kind::kIf && module_[at].field == Field::kCondition) {
+        const NodeId block = module_.child(parent, Field::kConsequence);
+        if (module_.num_children(block) != 1 || module_.kind(module_[block].first_child) != Kind::kRaise) return false;
+        condition = at;
+      } else if (kind == Kind::kBlock || kind == Kind::kLambda) {
+        return false;
+      }
+    }
+    if (condition == kNoNode) return false;
+    for (NodeId at = condition; at < module_.after(condition); ++at) {
+      const Kind kind = module_.kind(at);
+      if (kind == Kind::kNamed || kind == Kind::kLambda || kind == Kind::kAwait || kind == Kind::kYield) return false;
+      if (kind != Kind::kCall) continue;
+      const NodeId function = module_.unwrap(module_.child(at, Field::kFunction));
+      const std::string_view name = module_.kind(function) == Kind::kAttribute
+                                        ? module_.name_of(module_.child(function, Field::kAttribute))
+                                        : module_.name_of(function);
+      const std::string_view group = context_.glue.method_group(name);
+      const bool is_glue = (group == "view" || group == "copy" || group == "query") && !name.ends_with('_');
+      if (!is_glue && std::ranges::find(kCheckCalls, name) == kCheckCalls.end()) return false;
+    }
+    return true;
+  }
+
   void refuse_arithmetic(NodeId node) {
+    if (is_check(node)) return note_check(node, "`" + short_text(node) + "`");
     context_.report_line(
         kRule, level_, node,
         "`" + short_text(node) + "` is tensor arithmetic in PyTorch on the path; do this inside a kernel");
@@ -293,12 +338,20 @@ class TorchCompute {
   /// torch.prod(torch.tensor(x.shape)): sizes in a tensor of their own. What the run sees of it, it judges.
   bool is_size_arithmetic(NodeId node) {
     if (module_.kind(node) != Kind::kCall) return false;
-    const NodeId first = module_.unwrap(context_.resolver.argument(node, 0, "input"));
-    if (module_.kind(first) != Kind::kCall) return false;
-    const auto maker = context_.resolver.external(module_.child(first, Field::kFunction));
-    if (maker != "torch.tensor" && maker != "torch.as_tensor" && maker != "torch.Tensor") return false;
-    return !context_.tensors.is_tensor(context_.resolver.argument(first, 0, "data")) &&
+    return holds_sizes(context_.resolver.argument(node, 0, "input")) &&
            context_.resolver.argument(node, 1, "") == kNoNode;
+  }
+
+  /// torch.tensor(x.shape)[1:]
+  bool holds_sizes(NodeId expression) {
+    expression = module_.unwrap(expression);
+    while (module_.kind(expression) == Kind::kSubscript)
+      expression = module_.unwrap(module_.child(expression, Field::kValue));
+    if (module_.kind(expression) != Kind::kCall) return false;
+    const auto maker = context_.resolver.external(module_.child(expression, Field::kFunction));
+    if (maker != "torch.tensor" && maker != "torch.as_tensor" && maker != "torch.Tensor") return false;
+    const NodeId data = module_.unwrap(context_.resolver.argument(expression, 0, "data"));
+    return data != kNoNode && !context_.tensors.is_tensor(data);
   }
 
   /// torch.empty(…).exp(), self.conv.forward(x), self.fc.weight.t().
@@ -362,6 +415,7 @@ class TorchCompute {
     if (module_.kind(module_.unwrap(object)) == Kind::kString && any_argument_is_tensor(call) &&
         module_.enclosing(call, Kind::kRaise) == kNoNode && module_.enclosing(call, Kind::kAssert) == kNoNode)
       return refuse_text(call);
+    if (holds_sizes(object) && module_.num_children(module_.child(call, Field::kArguments)) == 0) return;
     const auto receivers = context_.resolver.values(object);
     bool is_other = !receivers.empty();  // Known, and nothing among it can be a tensor.
     for (const Value& receiver : receivers) is_other = is_other && is_no_tensor(receiver);
