@@ -11,10 +11,6 @@ Json number_or_text(double value) {
   return value;
 }
 
-std::string_view grade_name(Grade grade) {
-  return grade == Grade::kStatic ? "static" : grade == Grade::kCpu ? "cpu" : "gpu";
-}
-
 Json to_record(const Trial& trial) {
   Json inputs = Json::array();
   for (const TrialInput& input : trial.inputs) {
@@ -65,6 +61,10 @@ std::string sentence(std::string text) {
 }
 
 }  // namespace
+
+std::string_view grade_name(Grade grade) {
+  return grade == Grade::kStatic ? "static" : grade == Grade::kCpu ? "cpu" : "gpu";
+}
 
 void Verdict::conclude(Reason why, std::string text) {
   const ReasonInfo& entry = info(why);

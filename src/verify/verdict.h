@@ -14,6 +14,7 @@ namespace autotriton::verify {
 
 /// How strong the evidence is: the source alone, the interpreter and a compile, or a GPU.
 enum class Grade : std::uint8_t { kStatic, kCpu, kGpu };
+std::string_view grade_name(Grade grade);
 
 struct Finding {
   std::string rule;
@@ -118,6 +119,9 @@ struct Verdict {
 
 /// One JSON object on one line.
 std::string to_json(const Verdict& verdict);
+
+/// Reads what `to_json` wrote; empty where `line` is anything else.
+std::optional<Verdict> verdict_from_json(std::string_view line);
 
 /// Several lines for a terminal.
 std::string to_text(const Verdict& verdict, bool colour);

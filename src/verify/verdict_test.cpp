@@ -61,6 +61,36 @@ TEST(VerdictJsonTest, HasExactlyTheFieldsOfTheSchemaInItsOrder) {
   EXPECT_EQ(record["schema"], "autotriton.verdict/1");
 }
 
+TEST(VerdictJsonTest, IsReadBackWithoutLoss) {
+  Verdict verdict = full_verdict();
+  EXPECT_EQ(to_json(verdict_from_json(to_json(verdict)).value()), to_json(verdict));
+  verdict.timing = Timing{.candidate_ms = 1.5, .eager_ms = 3, .compile_ms = 2, .interval = {{1.9, 2.1}}};
+  verdict.form = tasks::ReplyForm{
+      .reasoning = tasks::ReplyForm::Reasoning::kOpen, .fenced_blocks = 2, .fences_closed = false};
+  verdict.authorship.torch_share = 0.25;
+  verdict.reward_terms["coverage"] = 0.5;
+  verdict.conclude_by_rule("torch-compute", "line 3 computes");
+  const std::optional<Verdict> read = verdict_from_json(to_json(verdict));
+  EXPECT_EQ(to_json(read.value()), to_json(verdict));
+  EXPECT_EQ(read->reason, Reason::kRule);
+}
+
+TEST(VerdictJsonTest, WhatIsNoVerdictIsNotRead) {
+  const std::string whole = to_json(full_verdict());
+  for (std::size_t cut = 0; cut < whole.size(); cut += 7) EXPECT_FALSE(verdict_from_json(whole.substr(0, cut)));
+  Json record = Json::parse(whole);
+  for (const auto& [key, value] : record.items()) {
+    Json without = record;
+    without.erase(key);
+    EXPECT_FALSE(verdict_from_json(without.dump())) << key;
+    Json other = record;
+    other[key] = value.is_array() ? Json(3) : Json::array({Json::array()});
+    EXPECT_FALSE(verdict_from_json(other.dump())) << key;
+  }
+  record["verdict"] = "accept";  // For wrong values.
+  EXPECT_FALSE(verdict_from_json(record.dump()));
+}
+
 TEST(VerdictJsonTest, CarriesEveryValue) {
   const Json record = Json::parse(to_json(full_verdict()));
   EXPECT_EQ(record["id"], "a1");

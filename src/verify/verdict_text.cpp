@@ -105,10 +105,13 @@ std::string to_text(const Verdict& verdict, bool colour) {
   }
   for (const std::string& note : verdict.notes) out << "  note: " << note << "\n";
   if (!verdict.cost.empty()) {
-    double total = 0;
+    double total = 0;  // Stages overlap, so this is less than their sum.
     std::string parts;
     for (const auto& [stage, seconds] : verdict.cost) {
-      total += seconds;
+      if (stage == "total") {
+        total = seconds;
+        continue;
+      }
       char text[64];
       std::snprintf(text, sizeof text, "%s%s %.2f", parts.empty() ? "" : ", ", stage.c_str(), seconds);
       parts += text;
@@ -156,7 +159,8 @@ std::string reference_page() {
          "| `timing` | `candidate_ms`, `eager_ms`, `compile_ms`, `speedup` over eager, its `interval`; null where "
          "nothing was "
          "timed, as always without a GPU |\n"
-         "| `cost`, `environment`, `notes` | seconds a stage; versions and the seed; remarks |\n\n"
+         "| `cost`, `environment`, `notes` | seconds a stage, and in `total` on the clock (stages overlap); versions and the "
+         "seed; remarks |\n\n"
          "A number that is not finite is written as the string `nan`, `inf` or `-inf`.\n\n"
          "## Exit codes of `verify`\n\n"
          "| code | one answer | `--jsonl` |\n|---|---|---|\n"
