@@ -99,6 +99,12 @@ class Reads:
         return sum(int(np.count_nonzero(seen)) for _, _, seen, _ in self._spans)
 
 
+class Stores:
+    """How many elements kernels have stored in this run, each as often as it was."""
+
+    elements = 0
+
+
 class Races:
     """Conflicts inside one launch: lanes of a store that write different values to one place, and programs that read what
     another program of the same launch has stored. Kernels that use atomics order themselves: their programs may meet."""
@@ -237,6 +243,7 @@ def mend_memory() -> None:
         pointers = ptrs.data
         lanes = _fitting(_lanes(mask), pointers)
         lanes = Bounds.admit(pointers, lanes, value.data.itemsize, "store")
+        Stores.elements += pointers.size if lanes is None else int(np.count_nonzero(lanes))
         if Races.current is not None:
             if lanes is None:
                 Races.current.store(pointers, np.broadcast_to(value.data, pointers.shape))
@@ -268,6 +275,7 @@ def mend_memory() -> None:
         kept = Bounds.admit(ptr.data, lanes, val.data.itemsize, "atomic")
         if kept is not lanes:
             mask = HANDLE(kept, tl.int1)
+        Stores.elements += ptr.data.size if kept is None else int(np.count_nonzero(kept))
         result = rmw(self, rmwOp, ptr, val, mask, sem, scope)
         atomic(ptr.data, result.data)
         return result

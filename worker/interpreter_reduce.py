@@ -58,11 +58,7 @@ def mend_reductions() -> None:
         # Neighbours are combined, so that only associativity is asked of the function.
         parts = [np.moveaxis(item.handle.data.reshape(-1) if whole else item.handle.data, axis, 0) for item in input]
         while parts[0].shape[0] > 1:
-            even = parts[0].shape[0] // 2 * 2
-            rest = [part[even:] for part in parts]
-            parts = _combine(self.combine_fn.fn, [part[0:even:2] for part in parts], [part[1:even:2] for part in parts], dtypes)
-            if rest[0].shape[0]:
-                parts = [np.concatenate([part, tail]) for part, tail in zip(parts, rest)]
+            parts = _combine(self.combine_fn.fn, [part[0::2] for part in parts], [part[1::2] for part in parts], dtypes)
         results = []
         for part, dtype in zip(parts, dtypes):
             data = part[0]
@@ -78,9 +74,10 @@ def mend_reductions() -> None:
         parts = [np.moveaxis(item.handle.data, self.axis, 0).copy() for item in input]
         step = 1
         while step < parts[0].shape[0]:
-            later = _combine(self.combine_fn.fn, [part[:-step] for part in parts], [part[step:] for part in parts], dtypes)
-            for part, data in zip(parts, later):
-                part[step:] = data
+            # A block's sizes are powers of two: the first `step` are combined with themselves, and then left as they were.
+            earlier = [np.concatenate([part[:step], part[:-step]]) for part in parts]
+            for part, data in zip(parts, _combine(self.combine_fn.fn, earlier, parts, dtypes)):
+                part[step:] = data[step:]
             step *= 2
         return [self.to_tensor(np.moveaxis(part, 0, self.axis), dtype) for part, dtype in zip(parts, dtypes)]
 

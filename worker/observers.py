@@ -11,17 +11,16 @@ what they cannot see, the comparison and the kernel knock-out still judge.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import hashlib
 import os
 import sys
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+import ledger
 import tomllib
 import torch
+from ledger import Launch, Ledger, tensors_of
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
@@ -54,83 +53,6 @@ class Glue:
         return next((group for group, names in self.groups.items() if name in names), None)
 
 
-@dataclasses.dataclass
-class Buffer:
-    """One storage: kept alive so that its address is not used again, with the digest of its last known contents."""
-
-    storage: torch.UntypedStorage
-    origin: str
-    digest: bytes | None = None
-    reduced_from: int = 0  # For a kernel's output: elements of inputs, weights and kernels' outputs that the launch read.
-    programs: int = 0      # For a kernel's output: programs of the launch,
-    dots: bool = False     # and whether they multiplied matrices.
-
-
-@dataclasses.dataclass
-class Launch:
-    kernel: str
-    count: int
-    grid: tuple[int, ...]
-
-
-def tensors_of(values: Any, depth: int = 0) -> Iterator[torch.Tensor]:
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)) and depth < 8:
-        for item in values:
-            yield from tensors_of(item, depth + 1)
-    elif isinstance(values, dict) and depth < 8:
-        for item in values.values():
-            yield from tensors_of(item, depth + 1)
-    elif hasattr(values, "base") and isinstance(getattr(values, "base", None), torch.Tensor):
-        yield values.base  # triton.TensorDescriptor, TensorWrapper
-
-
-class Ledger:
-    """Origins and digests of the storages that the answer has touched."""
-
-    def __init__(self) -> None:
-        self.buffers: dict[int, Buffer] = {}
-
-    @staticmethod
-    def key(tensor: torch.Tensor) -> int:
-        return tensor.untyped_storage().data_ptr()
-
-    @staticmethod
-    def elements(tensor: torch.Tensor) -> int:
-        return tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1)
-
-    @staticmethod
-    def digest(storage: torch.UntypedStorage) -> bytes:
-        size = storage.nbytes()
-        data = (ctypes.c_char * size).from_address(storage.data_ptr()) if size else b""
-        return hashlib.blake2b(data, digest_size=16).digest()
-
-    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0, dots: bool = False) -> None:
-        if tensor.layout is not torch.strided or tensor.device.type == "meta":
-            return
-        storage = tensor.untyped_storage()
-        if storage.nbytes() == 0:
-            return
-        self.buffers[storage.data_ptr()] = Buffer(
-            storage, origin, self.digest(storage) if digest else None, reduced_from, programs, dots
-        )
-
-    def find(self, tensor: torch.Tensor) -> Buffer | None:
-        return self.buffers.get(self.key(tensor))
-
-    def problem(self, tensor: torch.Tensor) -> str:
-        """Empty, `storage-origin` or `storage-changed`."""
-        if tensor.layout is not torch.strided or tensor.untyped_storage().nbytes() == 0:
-            return ""
-        buffer = self.find(tensor)
-        if buffer is None:
-            return "storage-origin"
-        if buffer.digest is not None and buffer.digest != self.digest(buffer.storage):
-            return "storage-changed"
-        return ""
-
-
 class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches from the import of the answer on; judges only between `begin` and `end`."""
 
@@ -143,14 +65,16 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.violations: list[dict[str, str]] = []
         self.torch_ops: list[str] = []
         self.launches: dict[str, Launch] = {}
-        self.own_globals = {id(globals())}  # Modules whose reads are ours; told by identity, since a name can be taken.
+        self.own_globals = {id(globals()), id(vars(ledger))}  # Modules whose reads are ours; told by identity, since a name can be taken.
         self.scalar_reads = self.constants = self.scalar_math = 0
+        self.report = False        # Torch's own computing is counted, instead of being a violation.
+        self.torch_elements = 0    # Elements that operators which compute have made.
 
     # -- one call of the entry point -----------------------------------------------------------------------------------
 
-    def begin(self, inputs: Any, state: Any) -> None:
+    def begin(self, inputs: Any, state: Any, report: bool = False) -> None:
         self.violations, self.torch_ops, self.launches = [], [], {}
-        self.scalar_reads = self.constants = self.scalar_math = 0
+        self.scalar_reads = self.constants = self.scalar_math = self.torch_elements = 0
         for tensor in tensors_of(inputs):
             self.ledger.know(tensor, "input")
         for tensor in state:
@@ -158,6 +82,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for buffer in self.ledger.buffers.values():
             if buffer.digest is None:
                 buffer.digest = Ledger.digest(buffer.storage)
+        self.report = report
         self.judging = True
 
     def end(self, outputs: Any) -> None:
@@ -165,6 +90,13 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._demand(tensor, "the returned value")
             self._demand_device(tensor, "the returned value")
         self.judging = False
+
+    def torch_share(self, stored: int) -> float:
+        """Of all elements that the entry point had computed, the part that torch made: elements of the results of operators
+        that compute (everything outside worker/glue.toml), against these and the `stored` elements that kernels stored,
+        each as often as it was made. A product counts its results, not its multiplications. 0 where nothing was computed."""
+        made = self.torch_elements + stored
+        return self.torch_elements / made if made else 0.0
 
     def abandon(self) -> None:
         self.judging = False
@@ -258,12 +190,14 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if self.quiet:
             if self.judging and not (self.in_mend is not None and self.in_mend()):
-                self._refuse(func, "inside a kernel's launch")
+                self._refuse(func, "inside a kernel's launch", always=True)
             return func(*args, **kwargs)
         given = list(tensors_of(args)) + list(tensors_of(kwargs))
         allowed = self._judge(func, given, reduction_factor(args, kwargs)) if self.judging else True
         result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
+        if not allowed:
+            self.torch_elements += sum(tensor.numel() for tensor in tensors_of(result))
         if self.judging and self.glue.group_of(name) in ("view", "query") and name not in ("resize_", "resize_as_"):
             return result  # The same storage: known if it was known, and its contents are not looked at anew.
         if self.judging:
@@ -295,6 +229,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not source.is_floating_point() or result.is_floating_point() or result.is_complex() or not source.numel():
             return
         if not bool((result.to(source.dtype) == source.expand(result.shape)).all()):
+            self.torch_elements += result.numel()
             self._refuse(func, f"a cast from {source.dtype} to {result.dtype} that changes values computes")
 
     def _lineage(self, given: list[torch.Tensor]) -> int:
@@ -386,10 +321,13 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         buffer = self.ledger.find(tensor)
         return buffer is not None and (buffer.origin == "launch" or buffer.reduced_from > 0)
 
-    def _refuse(self, func: Any, why: str) -> None:
+    def _refuse(self, func: Any, why: str, always: bool = False) -> None:
+        """Takes down an operator that computes; a violation, unless torch's computing is only to be told of."""
         name = str(func).removeprefix("aten.")
         if name not in self.torch_ops and len(self.torch_ops) < MAX_VIOLATIONS:
             self.torch_ops.append(name)
+        if self.report and not always:
+            return
         self.violate("torch-knockout", f"torch operator `{name}` ran inside the entry point: {why}; do it in a kernel")
 
 
@@ -439,34 +377,3 @@ class HostReads(TorchFunctionMode):
             elif name in ("tolist", "__repr__", "__str__", "__format__") and args and isinstance(args[0], torch.Tensor):
                 self.observer.read_values(args[0].numel())
         return func(*args, **(kwargs or {}))
-
-
-def state_tensors(roots: list[Any]) -> list[torch.Tensor]:
-    """Tensors that stand in modules, objects and containers below `roots`: state made before the entry point ran."""
-    found: list[torch.Tensor] = []
-    seen: set[int] = set()
-    todo: list[tuple[Any, int]] = [(root, 0) for root in roots]
-    while todo and len(seen) < 20000:
-        value, depth = todo.pop()
-        if id(value) in seen or depth > 6:
-            continue
-        seen.add(id(value))
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif isinstance(value, dict):
-            todo += [(item, depth + 1) for item in list(value.values())]
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            todo += [(item, depth + 1) for item in value]
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
-            closure = getattr(value, "__closure__", None) or ()
-            todo += [(cell.cell_contents, depth + 1) for cell in closure if _filled(cell)]
-        elif isinstance(value, torch.nn.Module) or (hasattr(value, "__dict__") and type(value).__module__ == "answer"):
-            todo.append((value.__dict__, depth + 1))
-    return found
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

@@ -71,7 +71,7 @@ class Answer:
             pass
         return reply
 
-    def run(self, *arguments: Any) -> tuple[Record, Any]:
+    def run(self, *arguments: Any, **how: Any) -> tuple[Record, Any]:
         """The session's report and the outputs that it wrote."""
         given, outputs = os.memfd_create("inputs"), os.memfd_create("outputs")
         try:
@@ -79,7 +79,7 @@ class Answer:
             specs = [encode_value(argument, writer) for argument in arguments]
             writer.fill(given)
             os.ftruncate(outputs, 1 << 22)
-            record = self.ask({"type": "run", "arguments": specs, "config": 0, "seed": "1", "capacity": 1 << 22}, [given, outputs])
+            record = self.ask({"type": "run", "arguments": specs, "config": 0, "seed": "1", "capacity": 1 << 22, **how}, [given, outputs])
             if record["type"] != "ran":
                 return record, None
             reader = TensorReader(outputs)

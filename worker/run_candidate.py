@@ -24,7 +24,8 @@ from typing import Any
 import protocol
 import torch
 import virtual_cuda
-from observers import HostReads, Observer, state_tensors, tensors_of
+from ledger import state_tensors, tensors_of
+from observers import HostReads, Observer
 from protocol import (
     Channel,
     PeerClosed,
@@ -300,7 +301,7 @@ class Session:
         reader.close()
         before = [(tensor, digest_of(tensor)) for tensor in tensors_of(inputs)]
         weights = [(tensor, digest_of(tensor)) for tensor, _, is_weight in self.restored if is_weight]
-        observer.begin(inputs, state)
+        observer.begin(inputs, state, request.get("torch_compute") == "report")
         torch.default_generator.manual_seed(int(request["seed"]))
         with candidate.phase("run"):
             try:
@@ -330,6 +331,7 @@ class Session:
             "torch_ops": observer.torch_ops,
             "configs": choice.most_configs,
             "config": "; ".join(choice.used[:4]),
+            "torch_share": observer.torch_share(interpreter_modules().memory.Stores.elements),
             "in_order": sorted(interpreter_modules().mends.Order.waiting)[:16],
         }
 
@@ -341,6 +343,7 @@ class Session:
         mends.Hints.checking = bool(request.get("hints", False))
         mends.AutotuneChoice.begin(int(request["config"]), bool(request.get("tune", False)))
         self.watch_races = bool(request.get("races", False))
+        interpreter_modules().memory.Stores.elements = 0
         return mends.AutotuneChoice
 
     def _input(self, spec: Record, reader: TensorReader, index: int) -> Any:
