@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "cli/commands.h"
+#include "cli/queue_options.h"
 #include "cli/server_options.h"
+#include "reward/fleet.h"
 #include "reward/profile.h"
 #include "tasks/problem.h"
 #include "verify/batch.h"
@@ -36,6 +38,7 @@ struct Flags {
   std::string seed;
   std::string keep;
   std::vector<std::string> budgets;
+  QueueOptions queue;
   int trials = 7;
   int jobs = 0;
   bool json = false;
@@ -135,8 +138,16 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const
                              .progress = !flags.quiet,
                              .complete = [&](verify::Verdict& verdict) { profile.set_reward(verdict); }};
   if (!flags.tasks.empty()) batch.tasks = flags.tasks;
-  execution::ForkServer server(server_options(interrupt));
-  const verify::BatchSummary summary = verify::run_batch(server, options, batch, [&] { return interrupt.requested(); });
+  const auto interrupted = [&] { return interrupt.requested(); };
+  verify::BatchSummary summary;
+  if (flags.queue.url.empty()) {
+    execution::ForkServer server(server_options(interrupt));
+    summary = verify::run_batch(server, options, batch, interrupted);
+  } else {
+    summary = reward::run_fleet_batch(flags.queue.resolve(), batch, interrupted, [](const std::string& news) {
+      std::fprintf(stderr, "autotriton: %s\n", news.c_str());
+    });
+  }
   std::fprintf(stderr, "%llu judged: %llu accept, %llu reject, %llu inconclusive, %llu bad input, %llu errors of ours",
                static_cast<unsigned long long>(summary.judged()), static_cast<unsigned long long>(summary.accepted),
                static_cast<unsigned long long>(summary.rejected), static_cast<unsigned long long>(summary.inconclusive),
@@ -145,6 +156,19 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const
     std::fprintf(stderr, "; %llu had a verdict already", static_cast<unsigned long long>(summary.done_before));
   std::fprintf(stderr, "%s\n", summary.interrupted ? "; interrupted, call again to go on" : "");
   return verify::exit_code(summary);
+}
+
+/// With a queue, how answers are judged is the workers' to say.
+void check_queue(const Flags& flags, const CLI::App& app) {
+  if (flags.queue.url.empty()) return;
+  if (flags.pairs.empty())
+    throw bad_option("--queue", "only --jsonl goes through a queue", "give --jsonl pairs.jsonl, or leave --queue out");
+  for (const char* option : {"--profile", "--trials", "--shapes", "--target", "--budget", "--seed", "--keep", "--jobs",
+                             "--require-sandbox"}) {
+    if (app.count(option) == 0) continue;
+    throw bad_option(option, "with --queue the workers judge, by their own options",
+                     "give it to `autotriton reward --queue` there, and leave it out here");
+  }
 }
 
 int verify_suite(const Flags& flags, const verify::VerifyOptions& options, int jobs, const InterruptGuard& interrupt) {
@@ -208,6 +232,7 @@ int verify_command(int argc, char** argv) {
   app.add_option("--jobs", flags.jobs, "answers judged at once (default: one a core)")
       ->check(CLI::Range(0, 1024))
       ->group("Many answers");
+  flags.queue.add_to(app, "Many answers", false);
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Many answers");
   app.add_option("--profile", flags.profile,
                  "what a verdict is worth and how strictly it is judged: a name (`autotriton profiles list`) or a file")
@@ -248,6 +273,7 @@ int verify_command(int argc, char** argv) {
   if (modes != 1)
     throw bad_option("--problem, --jsonl, --suite", "exactly one of them says what to judge",
                      "see `autotriton verify --help`");
+  check_queue(flags, app);
   const reward::Profile profile = reward::Profile::find(flags.profile);
   if (const auto warning = profile.warning_without_timing()) std::fprintf(stderr, "autotriton: %s\n", warning->c_str());
   const verify::VerifyOptions options = read_options(flags, profile, app);
