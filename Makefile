@@ -6,7 +6,7 @@ BUILD := build/$(PRESET)
 CPP_FILES = $(shell git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cpp')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench lint format install clean
+.PHONY: help setup build demo test bench fuzz lint format install clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-9s%s\n", $$1, $$2 }'
@@ -31,6 +31,10 @@ test: build  ## build and run all tests, the quick ones first
 bench: build  ## time what is timed
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@bench/run
+
+fuzz:  ## feed each target of fuzz/ for SECONDS (60): what reads bytes that nobody vouches for
+	@tools/setup.sh --fuzz
+	@fuzz/run $(or $(SECONDS),60)
 
 lint:  ## clang-format, clang-tidy, ruff, mypy
 	@tools/setup.sh --lint

@@ -6,13 +6,14 @@ readonly ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
   cat <<'TEXT'
-usage: tools/setup.sh [--lint]
+usage: tools/setup.sh [--lint] [--fuzz]
 
 Brings, each only if it is missing:
   1. Debian packages: compiler, build tools, C++ libraries (as root; else it prints the one command to run)
   2. the Python environment of the workers: about 3 GB to download, 5 GB on disk, from worker/requirements.lock
   3. the C sources of tree-sitter and its Python grammar
 --lint   brings what `make lint` needs besides: clang-format, clang-tidy, mypy, ruff
+--fuzz   brings what `make fuzz` needs besides: clang and its libFuzzer
 
 Environment:
   AUTOTRITON_CACHE    where 2 and 3 go (default ~/.cache/autotriton); checkouts share it
@@ -22,10 +23,12 @@ TEXT
 }
 
 lint=no
+fuzz=no
 for argument in "$@"; do
   case $argument in
     --help | -h) usage && exit 0 ;;
     --lint) lint=yes ;;
+    --fuzz) fuzz=yes ;;
     *) echo "setup: no option $argument (see --help)" >&2 && exit 2 ;;
   esac
 done
@@ -46,6 +49,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 [[ $lint == yes ]] && packages+=(clang-format clang-tidy-16)  # 14, the default, does not know std::source_location
+if [[ $fuzz == yes ]]; then packages+=(clang-16 libclang-rt-16-dev); fi
 
 missing_packages() {
   local installed

@@ -73,6 +73,8 @@ class OracleClient {
  public:
   /// `seconds` bounds each single run of the reference.
   OracleClient(execution::ForkServer& server, int capability, double seconds);
+  /// On a job that runs already, for tests.
+  OracleClient(execution::Job job, double seconds) : job_(std::move(job)), seconds_(seconds) {}
 
   std::optional<OracleProblem> open(const tasks::Task& task, std::int64_t max_elements, Shapes shapes);
   const std::vector<Variant>& variants() const { return variants_; }

@@ -145,8 +145,8 @@ std::optional<Conclusion> Judgement::init(const std::string& variant, ModelSetup
 std::variant<CandidateClient, Conclusion> Judgement::prepare(const ModelSetup& setup) {
   CandidateClient candidate(server_, execution::JobMode::kInterpret, spec_);
   note_sandbox(candidate.sandbox());
-  if (options_.require_sandbox && !verdict_.sandbox.missing.empty())
-    return Conclusion{Reason::kSandboxMissing, "missing: " + joined(verdict_.sandbox.missing)};
+  if (options_.require_sandbox && !candidate.sandbox().complete())
+    return Conclusion{Reason::kSandboxMissing, "an answer is not kept from: " + joined(candidate.sandbox().open)};
   const auto deadline = after(options_.budgets.load);
   auto loaded = candidate.load(deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&loaded)) return from(*failure);
