@@ -311,7 +311,7 @@ class JitBodies {
       if (launch.jit_function != kNoNode) first = launch.jit_function;
     }
     const std::string name(module_.name_of(module_.child(first, Field::kName)));
-    if (!loads) {
+    if (!loads && launches_take_inputs()) {
       context_.report("jit-body-no-load", Level::kReject, first,
                       name +
                           " and the other launched kernels read no argument, neither with tl.load nor as a number; "
@@ -332,6 +332,17 @@ class JitBodies {
     const NodeId address = module_.nth_child(module_.child(call, Field::kArguments), 0);
     return mentions_parameter(module_.kind(address) == Kind::kKeywordArgument ? module_.child(address, Field::kValue)
                                                                               : address);
+  }
+
+  /// ones_like(x) hands its kernel a size and a buffer: there is nothing to load.
+  bool launches_take_inputs() {
+    for (const syntax::Launch& launch : context_.forward.launches()) {
+      for (const NodeId argument : module_.children(module_.child(launch.call, Field::kArguments))) {
+        const bool is_keyword = module_.kind(argument) == Kind::kKeywordArgument;
+        if (context_.flow().may_hold_input(is_keyword ? module_.child(argument, Field::kValue) : argument)) return true;
+      }
+    }
+    return context_.forward.launches().empty();
   }
 
   /// arange(start, end, step): what makes a tensor of numbers has nothing to load.

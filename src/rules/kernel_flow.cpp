@@ -50,7 +50,7 @@ KernelFlow::KernelFlow(Context& context) : context_(context), module_(context.mo
   for (const syntax::Reach* region : {&context_.import_time, &context_.construction, &context_.forward}) {
     for (const syntax::Launch& launch : region->launches()) touch_launch(launch);
   }
-  spread();
+  spread(touched_);
 }
 
 KernelFlow::Variable KernelFlow::variable(syntax::ScopeId scope, NameId name) {
@@ -405,17 +405,17 @@ void KernelFlow::mentioned_parameters(NodeId node, std::set<NodeId>& seen, std::
   }
 }
 
-void KernelFlow::spread() {
+void KernelFlow::spread(std::vector<bool>& reached) const {
   std::vector<Variable> pending;
-  for (Variable at = 0; at < touched_.size(); ++at) {
-    if (touched_[at]) pending.push_back(at);
+  for (Variable at = 0; at < reached.size(); ++at) {
+    if (reached[at]) pending.push_back(at);
   }
   while (!pending.empty()) {
     const Variable at = pending.back();
     pending.pop_back();
     for (const Variable next : flows_to_[at]) {
-      if (touched_[next]) continue;
-      touched_[next] = true;
+      if (reached[next]) continue;
+      reached[next] = true;
       pending.push_back(next);
     }
   }
@@ -589,6 +589,24 @@ bool KernelFlow::may_come_from_kernel(NodeId expression) {
   std::vector<Source> found;
   sources(expression, false, found, 0);
   return std::ranges::any_of(found, [&](const Source& source) { return touched_[source.variable]; });
+}
+
+bool KernelFlow::may_hold_input(NodeId expression) {
+  std::vector<Source> found;
+  sources(expression, false, found, 0);
+  std::vector<Variable> parameters{kKernel};
+  for (const NodeId function : context_.entry_functions()) {
+    const syntax::ScopeId scope = resolver_.scopes().scope_opened_by(function);
+    for (const auto& [name, node] : resolver_.scopes().parameters(function)) {
+      if (module_.name(name) != "out" && module_.name(name) != "self") parameters.push_back(variable(scope, name));
+    }
+  }
+  if (inputs_.size() != flows_to_.size()) {
+    inputs_.assign(flows_to_.size(), false);
+    for (const Variable parameter : parameters) inputs_[parameter] = true;
+    spread(inputs_);
+  }
+  return std::ranges::any_of(found, [&](const Source& source) { return inputs_[source.variable]; });
 }
 
 bool KernelFlow::is_no_result(NodeId expression) const {

@@ -28,6 +28,9 @@ class KernelFlow {
   /// Whether `expression` is a result, all of whose parts certainly come from no kernel.
   bool comes_from_no_kernel(syntax::NodeId expression);
 
+  /// Whether values of an argument of the entry point may be in `expression`; its sizes and types do not count.
+  bool may_hold_input(syntax::NodeId expression);
+
   /// Whether code below `node` launches a kernel, itself or through functions that it calls.
   bool launches(syntax::NodeId node) const;
   /// Whether `statement` launches a kernel on every way through it.
@@ -54,7 +57,7 @@ class KernelFlow {
   void link_call(syntax::NodeId call);
   void touch_launch(const syntax::Launch& launch);
   void touch(syntax::NodeId expression);
-  void spread();
+  void spread(std::vector<bool>& reached) const;
   void sources(syntax::NodeId expression, bool is_alias, std::vector<Source>& into, int depth);
   void call_sources(syntax::NodeId call, bool is_alias, std::vector<Source>& into, int depth);
   void argument_sources(syntax::NodeId call, bool is_alias, std::vector<Source>& into, int depth);
@@ -67,6 +70,7 @@ class KernelFlow {
   std::unordered_map<std::uint64_t, Variable> variables_;
   std::vector<std::vector<Variable>> flows_to_;  // By variable: those that may hold its values.
   std::vector<bool> touched_;
+  std::vector<bool> inputs_;  // Those that may hold an argument of the entry point; made when first asked for.
   std::unordered_set<syntax::NodeId> launching_;  // Functions.
   std::vector<syntax::NodeId> launching_calls_;   // Sorted.
   std::map<syntax::NodeId, std::set<syntax::NameId>> stored_;

@@ -268,6 +268,7 @@ class TorchCompute {
     if (is_finished_reduction(node, name)) return note_reduction(node, full);
     const std::string_view first = first_part(name);
     const std::string_view last = last_part(name);
+    if (last == "__init__") return;  // super().__init__(…)
     if (std::ranges::any_of(kComputeNamespaces, [&](std::string_view package) { return is_part_of(name, package); }))
       return refuse(node, full);
     if (is_capitalised(last)) return;  // Making an object: nn.Linear(…), cuda.Event(…).
