@@ -61,7 +61,7 @@ class Bounds:
         # A block may reach several tensors, through pointers that were loaded: each lane by itself then.
         inside = np.zeros(active.shape, dtype=bool)
         for start, end in cls.spans:
-            inside |= (active >= np.uint64(start)) & (active + np.uint64(width) <= np.uint64(end))
+            inside |= (active >= np.uint64(start)) & (active <= np.uint64(end - width))  # A sum could wrap round.
         if inside.all():
             return lanes
         message = f"a {what} reaches {int((~inside).sum())} of {active.size} elements outside of every tensor, in program {ti.interpreter_builder.grid_idx}"
