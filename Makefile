@@ -6,7 +6,7 @@ BUILD := build/$(PRESET)
 CPP_FILES = $(shell git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cpp')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench fuzz lint format install clean
+.PHONY: help setup build demo test bench fuzz lint format install bundle clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  make %-9s%s\n", $$1, $$2 }'
@@ -46,6 +46,9 @@ format:  ## lay out the C++ files
 
 install: build  ## install under PREFIX: lib/autotriton, and a link in bin
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+bundle: build  ## one folder, and one file, that run on other machines
+	@tools/bundle.sh $(BUILD)
 
 clean:  ## remove what was built here (the cache folder stays)
 	rm -rf build autotriton

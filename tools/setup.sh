@@ -45,7 +45,7 @@ packages=(
   g++ cmake make ninja-build ccache mold pkg-config git ca-certificates
   python3 python3-venv
   libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev libseccomp-dev
-  libboost1.81-dev prometheus-cpp-dev libhiredis-dev redis-tools
+  libboost1.81-dev prometheus-cpp-dev libhiredis-dev redis-tools libsqlite3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 [[ $lint == yes ]] && packages+=(clang-format clang-tidy-16)  # 14, the default, does not know std::source_location

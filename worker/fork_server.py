@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import dataclasses
 import gc
+import importlib.metadata
 import os
 import selectors
 import signal
@@ -276,7 +277,32 @@ def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits,
         os._exit(code)
 
 
+def unusable_package(found: dict[str, str]) -> str:
+    """What is wrong with the versions of torch, triton and numpy; empty if nothing is."""
+    for name, wanted in (("torch", (2, 11)), ("triton", (3, 6)), ("numpy", (2, 4))):
+        version = found.get(name)
+        if version is None:
+            return f"{name} is not installed"
+        release = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+        if name == "numpy" and release >= wanted:
+            return f"it has numpy {version}, and the interpreter of Triton 3.6 fails with numpy 2.4 and later"
+        if name != "numpy" and release != wanted:
+            return f"it has {name} {version}, and {wanted[0]}.{wanted[1]} is what the workers are written for"
+    return ""
+
+
+def check_packages() -> None:
+    found = {}
+    for name in ("torch", "triton", "numpy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    if wrong := unusable_package(found):
+        lock = os.path.join(os.path.dirname(os.path.abspath(__file__)), "requirements.lock")
+        raise SystemExit(f"{sys.executable} cannot judge on a CPU: {wrong}. Install {lock} into an environment of its own, and name its python in AUTOTRITON_PYTHON")
+
+
 def main(arguments: list[str]) -> int:
+    check_packages()
     parser = argparse.ArgumentParser(description="Fork server for confined jobs; started by the front, not by hand.")
     parser.add_argument("--confine", required=True, help="path of libautotriton_confine.so")
     for mode in ("oracle", "interpret", "compile"):

@@ -9,13 +9,16 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "cli/cache_options.h"
 #include "cli/commands.h"
 #include "cli/queue_options.h"
 #include "cli/server_options.h"
 #include "reward/fleet.h"
 #include "reward/profile.h"
+#include "tasks/answer.h"
 #include "tasks/problem.h"
 #include "verify/batch.h"
+#include "verify/sarif.h"
 #include "verify/suite.h"
 #include "verify/verify.h"
 
@@ -37,13 +40,17 @@ struct Flags {
   std::string target = "sm_90";
   std::string seed;
   std::string keep;
+  std::string sarif;
   std::vector<std::string> budgets;
   QueueOptions queue;
+  CacheOptions cache;
   int trials = 7;
   int jobs = 0;
+  int repeat = 1;
   bool json = false;
   bool quiet = false;
   bool require_sandbox = false;
+  std::vector<std::string> without;  ///< Confinements, for tests.
 };
 
 UserError bad_option(const std::string& option, const std::string& what, const std::string& fix) {
@@ -98,6 +105,25 @@ verify::VerifyOptions read_options(const Flags& flags, const reward::Profile& pr
 
 std::string read_text(const std::string& path) { return read_file(path == "-" ? "/dev/stdin" : path); }
 
+/// What the verdict says, at the lines of the file that was given: those of the reply where the code was taken from
+/// one.
+void write_sarif(const Flags& flags, const verify::VerifyRequest& request, const verify::Verdict& verdict) {
+  verify::SarifFile file{.path = request.raw_answer ? flags.answer : flags.candidate,
+                         .source = request.raw_answer ? std::string() : request.text,
+                         .findings = verify::findings_of(verdict)};
+  if (request.raw_answer) {
+    const auto found = tasks::extract_code(request.text, tasks::answer_entry_point(*request.task));
+    if (const auto* code = std::get_if<tasks::ExtractedCode>(&found)) {
+      for (verify::Finding& finding : file.findings) {
+        const auto index = static_cast<std::size_t>(finding.line) - 1;
+        if (finding.line > 0 && index < code->answer_lines.size())
+          finding.line = static_cast<int>(code->answer_lines[index]);
+      }
+    }
+  }
+  write_file_atomically(flags.sarif, verify::to_sarif({&file, 1}) + "\n");
+}
+
 int verify_one(const Flags& flags, const verify::VerifyOptions& options, const reward::Profile& profile,
                const InterruptGuard& interrupt) {
   if (flags.candidate.empty() == flags.answer.empty()) {
@@ -114,11 +140,13 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const r
   const bool raw = !flags.answer.empty();
   const verify::VerifyRequest request{
       .id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
-  execution::ForkServer server(server_options(interrupt));
+  execution::ForkServer server(server_options(interrupt, flags.without));
   verify::Verifier verifier(server, options);
   verify::Verdict verdict = verifier.verify(request);
   profile.set_reward(verdict);
   if (interrupt.requested()) return 130;
+  if (!flags.sarif.empty()) write_sarif(flags, request, verdict);
+  if (flags.out != "-") write_file_atomically(flags.out, verify::to_json(verdict) + "\n");
   if (flags.json) {
     std::cout << verify::to_json(verdict) << std::endl;
   } else {
@@ -141,8 +169,16 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const
   const auto interrupted = [&] { return interrupt.requested(); };
   verify::BatchSummary summary;
   if (flags.queue.url.empty()) {
-    execution::ForkServer server(server_options(interrupt));
-    summary = verify::run_batch(server, options, batch, interrupted);
+    const execution::ForkServer::Options where = server_options(interrupt, flags.without);
+    verify::VerifyOptions how = options;
+    how.cache = flags.cache.open(where);
+    execution::ForkServer server(where);
+    summary = verify::run_batch(server, how, batch, interrupted);
+    if (how.cache != nullptr && how.cache->hits() != 0)
+      std::fprintf(stderr, "%llu of the verdicts stood in the cache\n",
+                   static_cast<unsigned long long>(how.cache->hits()));
+    if (how.cache != nullptr && !how.cache->fault().empty())
+      std::fprintf(stderr, "autotriton: the verdict cache is not written any more: %s\n", how.cache->fault().c_str());
   } else {
     summary = reward::run_fleet_batch(flags.queue.resolve(), batch, interrupted, [](const std::string& news) {
       std::fprintf(stderr, "autotriton: %s\n", news.c_str());
@@ -173,11 +209,10 @@ void check_queue(const Flags& flags, const CLI::App& app) {
 
 int verify_suite(const Flags& flags, const verify::VerifyOptions& options, int jobs, const InterruptGuard& interrupt) {
   const std::vector<verify::SuiteCase> cases = verify::read_suite(flags.suite);
-  execution::ForkServer server(server_options(interrupt));
+  execution::ForkServer server(server_options(interrupt, flags.without));
   std::size_t wrong = 0;
-  std::size_t wrong_outcome = 0;
   const auto results = verify::run_suite(
-      server, options, cases, jobs,
+      server, options, cases, jobs, flags.repeat,
       [&](const verify::SuiteResult& result) {
         const verify::Verdict& verdict = result.verdict;
         const std::string name = result.wanted.file.stem().string() + (result.wanted.unruled ? " (without rules)" : "");
@@ -191,11 +226,10 @@ int verify_suite(const Flags& flags, const verify::VerifyOptions& options, int j
           std::fflush(stdout);
         }
         wrong += result.complaint.empty() ? 0 : 1;
-        wrong_outcome += result.outcome_wrong ? 1 : 0;
       },
       [&] { return interrupt.requested(); });
-  std::fprintf(stderr, "%zu cases, %zu as they should be, %zu with a wrong verdict, %zu for another reason\n",
-               results.size(), results.size() - wrong, wrong_outcome, wrong - wrong_outcome);
+  std::fprintf(stderr, "%zu cases, %zu as they should be; %s", results.size(), results.size() - wrong,
+               verify::to_text(verify::figures(results)).c_str());
   if (interrupt.requested()) return 130;
   return wrong == 0 ? 0 : 1;
 }
@@ -222,12 +256,20 @@ int verify_command(int argc, char** argv) {
       ->group("One answer");
   app.add_option("--entry", flags.entry, "function of the problem, where several could be meant")->group("One answer");
   app.add_flag("--json", flags.json, "print the verdict as JSON")->group("One answer");
+  app.add_option("--sarif", flags.sarif, "file for the findings as SARIF 2.1.0, beside the verdict")
+      ->group("One answer");
   app.add_option("--jsonl", flags.pairs, "file of pairs, one JSON object a line")->group("Many answers");
-  app.add_option("--out", flags.out, "where verdicts go, one a line; a file is continued where an earlier run ended")
+  app.add_option("--out", flags.out, "file for verdicts as JSON, one a line; with --jsonl it is continued where an earlier run ended")
       ->group("Many answers")
       ->capture_default_str();
   app.add_option("--tasks", flags.tasks, "JSONL file of tasks that pairs name by task_id")->group("Many answers");
+  flags.cache.add_to(app, "Many answers");
   app.add_option("--suite", flags.suite, "folder of .case files: judge each and compare with what it is due")
+      ->group("Many answers");
+  app.add_option("--repeat", flags.repeat,
+                 "judge a suite this often, and say how many verdicts were the same each time")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
       ->group("Many answers");
   app.add_option("--jobs", flags.jobs, "answers judged at once (default: one a core)")
       ->check(CLI::Range(0, 1024))
@@ -256,6 +298,7 @@ int verify_command(int argc, char** argv) {
       ->group("How");
   app.add_option("--budget", flags.budgets, "STAGE=SECONDS, repeatable; stages: " + verify::Budgets::names())
       ->group("How");
+  app.add_option("--without", flags.without)->delimiter(',')->group("");  // For tests: not shown.
   app.add_flag("--require-sandbox", flags.require_sandbox, "an error where a confinement is missing")->group("How");
   app.add_option("--keep", flags.keep, "folder for what is needed to replay each answer that was not accepted")
       ->group("How");
@@ -273,6 +316,8 @@ int verify_command(int argc, char** argv) {
   if (modes != 1)
     throw bad_option("--problem, --jsonl, --suite", "exactly one of them says what to judge",
                      "see `autotriton verify --help`");
+  if (!flags.sarif.empty() && flags.problem.empty())
+    throw bad_option("--sarif", "it takes one answer", "give --problem, or `autotriton rules check --sarif` the files");
   check_queue(flags, app);
   const reward::Profile profile = reward::Profile::find(flags.profile);
   if (const auto warning = profile.warning_without_timing()) std::fprintf(stderr, "autotriton: %s\n", warning->c_str());

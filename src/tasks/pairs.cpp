@@ -139,8 +139,35 @@ struct PairReader::Impl {
   std::size_t cached_bytes = 0;
 };
 
+namespace {
+
+/// A file of another kind is refused at once rather than line by line: two lines that begin no object are enough.
+void check_is_jsonl(const std::filesystem::path& path, std::size_t max_line_bytes) {
+  LineReader reader(path, max_line_bytes);
+  for (int line = 0; line < 2 && reader.next(); ++line) {
+    const auto first = reader.line().find_first_not_of(" \t\r");
+    const char begin = first == std::string::npos ? '{' : reader.line()[first];  // Too long: judged when it is read.
+    if (begin == '{') return;
+    const auto second = reader.line().find_first_not_of(" \t\r", first + 1);
+    if (begin == '[' && (second == std::string::npos || reader.line()[second] == '{')) {
+      throw UserError({.where = path.string(),
+                       .what = "holds a JSON array, and one object a line is expected",
+                       .fix = "convert it, for instance with  jq -c '.[]' " + path.string()});
+    }
+    if (line == 1) {
+      throw UserError({.where = path.string(),
+                       .what = "is no JSONL: neither of its first two lines begins an object",
+                       .fix = "each line is one pair, such as {\"id\": …, \"problem\": …, \"answer\": …}"});
+    }
+  }
+}
+
+}  // namespace
+
 PairReader::PairReader(const std::filesystem::path& path, const Options& options)
-    : impl_(std::make_unique<Impl>(path, options)) {}
+    : impl_(std::make_unique<Impl>(path, options)) {
+  check_is_jsonl(path, options.max_line_bytes);
+}
 PairReader::PairReader(PairReader&&) noexcept = default;
 PairReader::~PairReader() = default;
 

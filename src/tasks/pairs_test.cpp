@@ -48,6 +48,21 @@ class PairsTest : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(PairsTest, AFileOfAnotherKindIsRefusedAtOnceAndSaysWhatToDo) {
+  const auto refusal = [&](std::string_view bytes) -> std::string {
+    try {
+      read(bytes);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("[{\"id\": 1},\n{\"id\": 2}]\n"), HasSubstr("jq -c"));
+  EXPECT_THAT(refusal("import torch\nimport triton\n"), HasSubstr("is no JSONL"));
+  EXPECT_EQ(refusal("one bad line\n{}\n"), "");
+  EXPECT_EQ(refusal("\n\n"), "");
+}
+
 TEST_F(PairsTest, ReadsEachWayToNameAProblem) {
   const fs::path tasks = put("tasks.jsonl", R"({"task_id": "t1", "reference": )" + std::string(kSource) + "}\n");
   const TaskLibrary library = TaskLibrary::from_file(tasks);

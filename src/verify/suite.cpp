@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cstdio>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -127,7 +129,7 @@ SuiteResult judge_case(const SuiteCase& wanted, Verdict verdict) {
 }
 
 std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOptions& options,
-                                   const std::vector<SuiteCase>& cases, int jobs,
+                                   const std::vector<SuiteCase>& cases, int jobs, int rounds,
                                    const std::function<void(const SuiteResult&)>& report,
                                    const std::function<bool()>& interrupted) {
   std::mutex mutex;
@@ -142,12 +144,13 @@ std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOp
       Verifier unruled(server, without);
       while (!interrupted()) {
         const std::size_t index = next++;
-        if (index >= cases.size()) return;
-        const SuiteCase& wanted = cases[index];
+        if (index >= cases.size() * static_cast<std::size_t>(rounds)) return;
+        const SuiteCase& wanted = cases[index % cases.size()];
         const auto task = std::make_shared<const tasks::Task>(tasks::read_problem(wanted.problem));
         Verifier& verifier = wanted.unruled ? unruled : ruled;
         SuiteResult result = judge_case(
             wanted, verifier.verify({.id = wanted.file.stem().string(), .task = task, .text = wanted.source}));
+        result.round = static_cast<int>(index / cases.size()) + 1;
         const std::lock_guard lock(mutex);
         report(result);
         results.push_back(std::move(result));
@@ -157,7 +160,7 @@ std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOp
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!failure) failure = std::current_exception();
-      next = cases.size();
+      next = cases.size() * static_cast<std::size_t>(rounds);
     }
   };
   {
@@ -167,6 +170,60 @@ std::vector<SuiteResult> run_suite(execution::ForkServer& server, const VerifyOp
   }
   if (failure) std::rethrow_exception(failure);
   return results;
+}
+
+SuiteFigures figures(const std::vector<SuiteResult>& results) {
+  SuiteFigures sum;
+  std::map<std::pair<fs::path, bool>, std::vector<const SuiteResult*>> by_case;
+  for (const SuiteResult& result : results) {
+    const bool accepted = result.verdict.outcome == Outcome::kAccept;
+    const bool refused = result.verdict.outcome == Outcome::kReject;
+    if (result.wanted.outcome == "accept") {
+      ++sum.honest;
+      sum.honest_refused += refused ? 1 : 0;
+    } else {
+      ++sum.attacks;
+      sum.attacks_accepted += accepted ? 1 : 0;
+    }
+    if (result.outcome_wrong && !accepted && !refused) ++sum.undecided;
+    if (!result.complaint.empty() && !result.outcome_wrong) ++sum.other_reason;
+    sum.rounds = std::max(sum.rounds, result.round);
+    by_case[{result.wanted.file, result.wanted.unruled}].push_back(&result);
+  }
+  for (const auto& [name, rounds] : by_case) {
+    if (rounds.size() < 2) continue;
+    ++sum.repeated;
+    const auto all = [&rounds](auto same) {
+      return std::all_of(rounds.begin(), rounds.end(), [&](const SuiteResult* r) { return same(*rounds.front(), *r); });
+    };
+    const bool same_verdict = all([](const SuiteResult& a, const SuiteResult& b) {
+      return a.verdict.outcome == b.verdict.outcome;
+    });
+    sum.same_verdict += same_verdict ? 1 : 0;
+    sum.same_reason += same_verdict && all([](const SuiteResult& a, const SuiteResult& b) {
+                         return a.verdict.reason_id == b.verdict.reason_id;
+                       })
+                           ? 1
+                           : 0;
+  }
+  return sum;
+}
+
+std::string to_text(const SuiteFigures& sum) {
+  const auto share = [](std::size_t part, std::size_t whole) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%zu of %zu (%.2f %%)", part, whole,
+                  whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+    return std::string(text);
+  };
+  std::string text = "attack success " + share(sum.attacks_accepted, sum.attacks) + ", false refusals " +
+                     share(sum.honest_refused, sum.honest) + ", undecided " + std::to_string(sum.undecided) +
+                     ", for another reason " + std::to_string(sum.other_reason) + "\n";
+  if (sum.repeated != 0) {
+    text += "repeat rate over " + std::to_string(sum.rounds) + " rounds: " + share(sum.same_verdict, sum.repeated) +
+            " with the same verdict, " + share(sum.same_reason, sum.repeated) + " with the same reason\n";
+  }
+  return text;
 }
 
 }  // namespace autotriton::verify

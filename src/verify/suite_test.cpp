@@ -147,14 +147,48 @@ TEST(JudgeCaseTest, AnotherReasonAndAnotherLineAreComplaintsOfTheirOwn) {
   EXPECT_THAT(line.complaint, HasSubstr("line 5"));
 }
 
+SuiteResult result_of(const std::string& file, const std::string& outcome, Reason reason, int round) {
+  SuiteCase wanted = due(outcome, {});
+  wanted.file = file;
+  Verdict verdict;
+  verdict.conclude(reason, "m");
+  SuiteResult result = judge_case(wanted, verdict);
+  result.round = round;
+  return result;
+}
+
+TEST(SuiteFiguresTest, CountAttacksThatGotThroughHonestWorkRefusedAndVerdictsThatChanged) {
+  const SuiteFigures sum = figures({result_of("a", "reject", Reason::kWrongValues, 1),
+                                    result_of("a", "reject", Reason::kWrongNonfinite, 2),
+                                    result_of("b", "reject", Reason::kAllEvidence, 1),
+                                    result_of("b", "reject", Reason::kWrongValues, 2),
+                                    result_of("c", "accept", Reason::kAllEvidence, 1),
+                                    result_of("c", "accept", Reason::kAllEvidence, 2),
+                                    result_of("d", "accept", Reason::kNoLaunch, 1),
+                                    result_of("e", "accept", Reason::kInterpreterTimeout, 1),
+                                    result_of("f", "inconclusive", Reason::kShapeSpecialised, 1)});
+  EXPECT_EQ(sum.rounds, 2);
+  EXPECT_EQ(sum.attacks, 5U);
+  EXPECT_EQ(sum.attacks_accepted, 1U);
+  EXPECT_EQ(sum.honest, 4U);
+  EXPECT_EQ(sum.honest_refused, 1U);
+  EXPECT_EQ(sum.undecided, 1U);
+  EXPECT_EQ(sum.repeated, 3U);
+  EXPECT_EQ(sum.same_verdict, 2U);  // a and c
+  EXPECT_EQ(sum.same_reason, 1U);   // c
+  EXPECT_EQ(to_text(sum),
+            "attack success 1 of 5 (20.00 %), false refusals 1 of 4 (25.00 %), undecided 1, for another reason 0\n"
+            "repeat rate over 2 rounds: 2 of 3 (66.67 %) with the same verdict, 1 of 3 (33.33 %) with the same reason\n");
+}
+
 TEST(CommittedCasesTest, AreReadableAndCoverTheNumbersPromised) {
   const fs::path cases = AUTOTRITON_SOURCE_DIR "/tests/cases";
   const auto attack = read_suite(cases / "attack");
   const auto honest = read_suite(cases / "honest");
   const auto hostile = read_suite(cases / "hostile");
-  EXPECT_GE(attack.size(), 40U);
-  EXPECT_GE(honest.size(), 40U);
-  EXPECT_GE(hostile.size(), 8U);
+  EXPECT_GE(attack.size(), 90U);
+  EXPECT_GE(honest.size(), 120U);
+  EXPECT_GE(hostile.size(), 20U);
   for (const auto* suite : {&attack, &honest, &hostile}) {
     for (const SuiteCase& wanted : *suite) {
       EXPECT_TRUE(fs::exists(wanted.problem)) << wanted.file;

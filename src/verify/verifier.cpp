@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "verify/judgement.h"
+#include "verify/verdict_cache.h"
 
 namespace autotriton::verify {
 namespace {
@@ -141,9 +142,18 @@ Verifier::Verifier(Verifier&&) noexcept = default;
 Verifier::~Verifier() = default;
 
 Verdict Verifier::verify(const VerifyRequest& request) {
+  const VerifyOptions& options = impl_->options;
+  const bool cached = options.cache != nullptr && !options.seed;
+  if (cached) {
+    if (std::optional<Verdict> known = options.cache->find(request, options)) {
+      impl_->keep(request, *known);
+      return *std::move(known);
+    }
+  }
   const auto start = Clock::now();
   Verdict verdict = impl_->verify_twice(request);
   verdict.cost["total"] = seconds_since(start);
+  if (cached && !impl_->interrupted) options.cache->keep(request, options, verdict);
   impl_->keep(request, verdict);
   return verdict;
 }
