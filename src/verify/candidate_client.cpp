@@ -1,5 +1,6 @@
 #include "verify/candidate_client.h"
 
+#include <algorithm>
 #include <signal.h>
 #include <string.h>
 
@@ -233,13 +234,23 @@ CandidateClient::Result<Constructed> CandidateClient::construct_shapes(const Sha
   return Constructed{};
 }
 
-CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments, int config, std::uint64_t seed,
+CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments, const RunHow& how, std::uint64_t seed,
                                                         Deadline deadline) {
   RunResult result;
   result.memory = execution::make_memory_file("outputs", kOutputBytes);
   const Json request = {{"type", "run"},
                         {"arguments", Json::parse(arguments.json)},
-                        {"config", config},
+                        {"config", how.config},
+                        {"order",
+                         {{"kind", how.order == RunHow::Order::kNatural    ? "natural"
+                                   : how.order == RunHow::Order::kReversed ? "reversed"
+                                                                           : "shuffled"},
+                          {"seed", std::to_string(seed)},
+                          {"kernel", how.only_kernel}}},
+                        {"tune", how.trial_runs},
+                        {"races", how.watch_races},
+                        {"hints", how.check_hints},
+                        {"torch_compute", how.report_torch ? "report" : "refuse"},
                         {"seed", std::to_string(seed)},
                         {"capacity", kOutputBytes}};
   auto reply = ask(request.dump(), {arguments.memory.get(), result.memory.get()}, "ran", Reason::kRunTimeout, deadline);
@@ -276,6 +287,8 @@ CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments
     result.torch_ops = texts(list(record, "torch_ops"));
     result.configs = static_cast<int>(integer(record, "configs"));
     result.config = cut(text(record, "config"));
+    result.in_order = texts(list(record, "in_order"));
+    result.torch_share = std::clamp(number(record, "torch_share"), 0.0, 1.0);
     return result;
   } catch (const MalformedRecord& malformed) {
     return violation_of_protocol("a record without a proper `" + malformed.field + "`");

@@ -39,6 +39,22 @@ struct Violation {
   std::string message;
 };
 
+/// How one run differs from another that gets the same inputs. A kernel that is right must not notice.
+struct RunHow {
+  enum class Order : std::uint8_t { kNatural, kReversed, kShuffled };
+
+  int config = 0;                 ///< Which of the autotuner's configurations, counted round.
+  Order order = Order::kNatural;  ///< Of a launch's programs. Kernels whose programs wait for others keep the natural one.
+  std::string only_kernel{};      ///< The one whose programs are reordered; empty: all.
+  bool trial_runs = false;        ///< An autotuned launch runs another configuration first, as a GPU's tuner would.
+  bool watch_races = false;       ///< Look for conflicts between lanes and between programs.
+  bool check_hints = false;       ///< Hold `tl.multiple_of` to what it promises: only where the sizes are the task's own.
+  bool report_torch = false;      ///< Torch's own computing is measured (`torch_share`), not a violation.
+
+  /// Whether another run of the same inputs could end otherwise for these reasons alone.
+  bool unusual() const { return order != Order::kNatural || trial_runs; }
+};
+
 struct RunResult {
   std::string outputs;       ///< JSON, checked for form.
   std::string inputs_after;  ///< JSON; empty if the inputs are as they were.
@@ -49,6 +65,8 @@ struct RunResult {
   std::vector<std::string> torch_ops;
   int configs = 1;  ///< Autotune configurations that the answer's kernels have.
   std::string config;
+  std::vector<std::string> in_order;  ///< Kernels whose programs wait for others.
+  double torch_share = 0;             ///< Of all elements that were computed: what torch made, not the kernels; 0 to 1.
 };
 
 struct CompiledSpecialisation {
@@ -89,7 +107,7 @@ class CandidateClient {
   Result<Constructed> construct(const ModelSetup& setup, Deadline deadline);
   /// With shapes only: the module is made of tensors without memory.
   Result<Constructed> construct_shapes(const ShapesOnly& shapes, bool evaluation, Deadline deadline);
-  Result<RunResult> run(const Payload& arguments, int config, std::uint64_t seed, Deadline deadline);
+  Result<RunResult> run(const Payload& arguments, const RunHow& how, std::uint64_t seed, Deadline deadline);
   Result<CompileResult> compile(const std::string& arguments, bool shapes_only, Deadline deadline);
 
   const execution::SandboxReport& sandbox() const { return job_.sandbox(); }

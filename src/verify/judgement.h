@@ -169,6 +169,15 @@ class Judgement {
   void compare(const RunResult& result, const ReadyTrial& ready, const Comparison& comparison, Trial& trial);
   void note_authorship(const RunResult& result);
 
+  // run_how.cpp: the same inputs run in another way.
+  RunHow how_to_run(const std::string& variant, int index, int count) const;
+  /// After a failure: whether the same inputs are right when run in the usual way, and what then makes the difference.
+  std::optional<Conclusion> blame_how(CandidateClient& candidate, const ReadyTrial& ready, int index, const RunHow& how,
+                                      const std::vector<Launch>& launches, Clock::time_point deadline);
+  bool right(CandidateClient& candidate, const ReadyTrial& ready, int index, const RunHow& how,
+             Clock::time_point deadline, std::vector<Launch>* launches);
+  void note_once(const std::string& note);
+
   // compile_stage.cpp
   std::optional<Conclusion> begin_compiling();
   std::optional<Conclusion> finish_compiling();

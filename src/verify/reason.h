@@ -44,6 +44,10 @@ enum class Reason : std::uint8_t {
   kWrongDevice,
   kInputMutated,
   kInputAliased,
+  kOrderDependent,
+  kRacyStore,
+  kAutotuneTrials,
+  kFalseHint,
   // compile
   kCompileFailed,
   kTargetLimits,

@@ -36,7 +36,8 @@ TEST(ReasonTableTest, HoldsExactlyTheReasonsThatTheSchemaPromises) {
                            "run-timeout",        "out-of-bounds",   "crashed",        "memory-exceeded",
                            "protocol-violation", "wrong-structure", "wrong-shape",    "wrong-dtype",
                            "wrong-values",       "wrong-nonfinite", "wrong-device",   "input-mutated",
-                           "input-aliased",      "compile-failed",  "target-limits",  "no-launch",
+                           "input-aliased",      "order-dependent", "racy-store",     "autotune-trials",
+                           "false-hint",         "compile-failed",  "target-limits",  "no-launch",
                            "kernel-knockout",    "torch-knockout",  "storage-origin", "storage-changed"}) {
       map[id] = Outcome::kReject;
     }

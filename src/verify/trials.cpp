@@ -44,7 +44,7 @@ Conclusion explain(const Comparison& comparison) {
 
 std::optional<Reason> violation_reason(const std::string& id) {
   const std::optional<Reason> reason = reason_from_id(id);
-  if (reason == Reason::kWrongDevice) return reason;
+  if (reason == Reason::kWrongDevice || reason == Reason::kRacyStore || reason == Reason::kFalseHint) return reason;
   if (reason && info(*reason).stage == Stage::kAuthorship && info(*reason).outcome == Outcome::kReject) return reason;
   return std::nullopt;
 }
@@ -214,16 +214,18 @@ std::optional<Conclusion> Judgement::run_trial(CandidateClient& candidate, const
   trial.scaled = variant != "original";
   trial.seed = ready.seeds.inputs;
   const std::string name = "trial " + std::to_string(verdict_.trials.size() + 1);
+  const RunHow how = how_to_run(variant, index, count);
   std::optional<RunResult> result;
   {
     StageClock clock(verdict_, "run");
-    auto ran = candidate.run(ready.setup.arguments, index, ready.seeds.run, deadline);
+    auto ran = candidate.run(ready.setup.arguments, how, ready.seeds.run, deadline);
     if (auto* failure = std::get_if<CandidateFailure>(&ran)) {
       Conclusion conclusion = from(*failure);
       conclusion.message = name + ", " + conclusion.message;
       trial.failure = conclusion.message;
       verdict_.trials.push_back(std::move(trial));
       if (is_final(conclusion)) return conclusion;
+      if (auto blamed = blame_how(candidate, ready, index, how, {}, deadline)) return blamed;
       failure_ = std::move(conclusion);
       return std::nullopt;
     }
@@ -239,6 +241,15 @@ std::optional<Conclusion> Judgement::run_trial(CandidateClient& candidate, const
       return from(*problem);
   }
   compare(*result, ready, comparison, trial);
+  if (!matches(comparison)) {
+    StageClock clock(verdict_, "run");
+    if (auto blamed = blame_how(candidate, ready, index, how, result->launches, deadline)) {
+      trial.failure = blamed->message;
+      verdict_.trials.push_back(std::move(trial));
+      note_authorship(*result);
+      return blamed;
+    }
+  }
   verdict_.trials.push_back(std::move(trial));
   note_authorship(*result);
   return std::nullopt;
@@ -273,6 +284,7 @@ void Judgement::compare(const RunResult& result, const ReadyTrial& ready, const 
 }
 
 void Judgement::note_authorship(const RunResult& result) {
+  if (!result.in_order.empty()) note_once("Programs wait for others, so run in their order only: " + joined(result.in_order) + ".");
   for (const Launch& launch : result.launches) {
     const bool known = std::any_of(verdict_.launches.begin(), verdict_.launches.end(),
                                    [&](const Launch& other) { return other.kernel == launch.kernel; });
@@ -284,6 +296,10 @@ void Judgement::note_authorship(const RunResult& result) {
   for (const std::string& name : result.torch_ops) {
     if (std::find(proofs.torch_ops.begin(), proofs.torch_ops.end(), name) == proofs.torch_ops.end())
       proofs.torch_ops.push_back(name);
+  }
+  if (options_.torch_compute == TorchCompute::kReport) {
+    proofs.torch_share = std::max(proofs.torch_share.value_or(0), result.torch_share);
+    if (!result.torch_ops.empty()) proofs.torch_knockout = "torch computed too, which is only reported here";
   }
   const std::string trial = "trial " + std::to_string(verdict_.trials.size());
   for (const Violation& violation : result.violations) {
