@@ -30,7 +30,7 @@ class Poison:
             return values
         if dtype_np in FLOAT_POISON:
             values = np.full(like.shape, FLOAT_POISON[dtype_np], dtype=dtype_np)
-            values.flat[cls.odd :: 2] *= -0.5  # Neither a maximum nor a minimum nor a sum hides it.
+            values.flat[cls.odd :: 2] = -0.5 * FLOAT_POISON[dtype_np]  # Neither a maximum nor a minimum nor a sum hides it.
             return values
         if dtype_np.kind in "iu":
             return np.full(like.shape, int.from_bytes(b"\x55" * dtype_np.itemsize, "little"), dtype=dtype_np)

@@ -24,6 +24,7 @@ from interpreter_bfloat16 import mend_bfloat16
 from interpreter_libdevice import InterpreterGap, mend_libdevice
 from interpreter_memory import Bounds, Poison, Races, Spinning, Waits, mend_memory
 from interpreter_reduce import mend_reductions
+from interpreter_speed import speed_up
 from triton.runtime import interpreter as ti
 from triton.runtime.autotuner import Autotuner
 
@@ -315,6 +316,7 @@ def install() -> None:
         raise RuntimeError("TRITON_INTERPRET was not set before triton was imported")
     np.seterr(all="ignore")
     ti.interpreter_builder.options = ti.InterpreterOptions(sanitize_overflow=False)
+    speed_up()
     mend_bfloat16()
     mend_libdevice()
     mend_memory()
