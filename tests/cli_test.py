@@ -51,6 +51,42 @@ class CommandsTest(FrontTest):
         self.assertIn("torch-compute", done.stdout)
         self.assertEqual(run("rules", "check", self.folder / "missing.py").returncode, 2)
 
+    def test_torch_compute_can_be_reported_instead_of_refused(self) -> None:
+        hybrid = self.file("hybrid.py", changed(("        return y", "        return torch.relu(y)")))
+        self.assertEqual(run("rules", "check", hybrid).returncode, 1)
+        done = run("rules", "check", hybrid, "--torch-compute", "report")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(": note torch-compute:", done.stdout)
+        self.assertEqual(run("rules", "check", hybrid, "--torch-compute", "allow").returncode, 2)
+
+    def test_findings_of_several_files_are_one_sarif_log(self) -> None:
+        cheat = self.file("cheat.py", changed(("        return y", "        return torch.relu(x)")))
+        done = run("rules", "check", self.answer, cheat, "--sarif")
+        self.assertEqual(done.returncode, 1)
+        log = json.loads(done.stdout)
+        self.assertEqual(log["version"], "2.1.0")
+        [found] = log["runs"]
+        self.assertEqual(len(found["artifacts"]), 2)
+        named = {result["ruleId"]: result for result in found["results"] if result["level"] == "error"}
+        place = named["torch-compute"]["locations"][0]["physicalLocation"]
+        self.assertEqual(place["region"], {"startLine": 18, "startColumn": 16})
+        self.assertTrue(place["artifactLocation"]["uri"].endswith("cheat.py"))
+        written = self.folder / "log.sarif"
+        done = run("rules", "check", self.answer, "--sarif", "--out", written)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        self.assertEqual(json.loads(written.read_text())["runs"][0]["results"], [])
+
+    def test_a_verdict_is_written_as_sarif_with_the_lines_of_the_reply(self) -> None:
+        cheat = changed(("        return y", "        return torch.relu(x)"))
+        reply = self.file("reply.md", f"Here it is:\n```python\n{cheat}```\n")
+        written = self.folder / "verdict.sarif"
+        done = run("verify", "--problem", self.problem, "--answer", reply, "--sarif", written)
+        self.assertEqual(done.returncode, 1)
+        results = json.loads(written.read_text())["runs"][0]["results"]
+        lines = {result["ruleId"]: result["locations"][0]["physicalLocation"]["region"]["startLine"] for result in results}
+        self.assertEqual(lines["torch-compute"], 20)
+        self.assertEqual(run("verify", "--suite", self.folder, "--sarif", written).returncode, 2)
+
     def test_the_reference_of_verdicts_is_printed(self) -> None:
         done = run("verdict-reference")
         self.assertEqual(done.returncode, 0)
