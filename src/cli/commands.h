@@ -18,6 +18,7 @@ std::span<const Command> all_commands();
 int run_command(int argc, char** argv);
 
 int verify_command(int argc, char** argv);
+int reward_command(int argc, char** argv);
 int script_command(int argc, char** argv);
 int rules_command(int argc, char** argv);
 int profiles_command(int argc, char** argv);

@@ -278,6 +278,7 @@ Connection::Awaitable<bool> Connection::answer(Access access, bool head, bool ke
   for (const auto& [name, value] : response.headers) message.set(name, value);
   message.keep_alive(keep);
   access.status = response.status;
+  access.note = std::move(response.note);
   access.sent_bytes = response.body.size();
   message.content_length(response.body.size());
   if (!head) message.body() = std::move(response.body);

@@ -31,6 +31,7 @@ struct Response {
   std::string body{};
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers{};
+  std::string note{};  ///< For the log, not for the client.
 };
 
 /// An error in the form that OpenAI's clients read:

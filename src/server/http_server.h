@@ -42,6 +42,7 @@ struct Access {
   std::size_t received_bytes = 0;  ///< Of the body.
   std::size_t sent_bytes = 0;      ///< Of the body.
   double seconds = 0;              ///< From the whole request to the answer on its way.
+  std::string note{};              ///< The response's.
   bool vanished = false;           ///< The client had gone, or did not take the answer.
 };
 
