@@ -292,7 +292,7 @@ def _mend_autotune() -> None:
             failure: Exception | None = None
             try:
                 self.fn.run(*args, **kwargs, **other.all_kwargs())
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised below, once what it left is put back
                 failure = error
             self.post_hook(full, exception=failure)
             if failure is not None:

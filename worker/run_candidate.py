@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import functools
 import hashlib
-import importlib.util
 import os
 import sys
 import time
-import traceback
 import types
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
-import protocol
+import interpreting
 import torch
 import virtual_cuda
+from candidate import MODULE_NAME, Candidate, Failure
 from ledger import state_tensors, tensors_of
 from observers import HostReads, Observer
 from protocol import (
@@ -33,133 +30,13 @@ from protocol import (
     Record,
     TensorReader,
     TensorWriter,
-    Unsupported,
     decode_value,
     encode_value,
 )
 from reference_task import plain_structure
 from weights import load_weights, randomise_initialisers, state_of
 
-MODULE_NAME = "answer"
 PROGRESS_SECONDS = 0.25
-
-
-KINDS: dict[str, type[BaseException]] = {}  # The interpreter's own exceptions, by what they mean; an answer's namesakes are none.
-
-
-class Failure(Exception):
-    """The answer failed in a phase; `record` tells the front how."""
-
-    def __init__(self, record: Record) -> None:
-        super().__init__(record["message"])
-        self.record = record
-
-
-def failure_record(phase: str, error: BaseException, path: str) -> Record:
-    """What happened, and the last line of the answer that it passed through."""
-    kind = "exception"
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
-    if any(isinstance(item, KINDS["gap"]) for item in chain if "gap" in KINDS):
-        kind = "gap"
-    elif any(isinstance(item, KINDS["bounds"]) for item in chain if "bounds" in KINDS):
-        kind = "bounds"
-    elif isinstance(error, SystemExit):
-        kind = "exit"
-    elif isinstance(error, MemoryError) or "not enough memory" in str(error) or "can't allocate memory" in str(error):
-        kind = "memory"
-    elif isinstance(error, Unsupported):
-        kind = "unsupported"
-    line = 0
-    for item in chain:
-        for frame in traceback.extract_tb(item.__traceback__):
-            if frame.filename == path and frame.lineno:
-                line = frame.lineno
-        if line:
-            break
-    if line == 0 and isinstance(error, SyntaxError):
-        line = error.lineno or 0
-    message = f"{type(error).__name__}: {error}"
-    return {"type": "failed", "phase": phase, "kind": kind, "exception": type(error).__name__, "message": message[:1500], "line": line}
-
-
-class Candidate:
-    """The answer's module and what its entry point is."""
-
-    def __init__(self, path: str, entry: str, kind: str) -> None:
-        self.path = path
-        self.entry = entry
-        self.kind = kind
-        self.module: types.ModuleType | None = None
-        self.callable: Callable[..., Any] | None = None
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except (Failure, PeerClosed, ProtocolError):
-            raise
-        except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of the answer included
-            raise Failure(failure_record(name, error, self.path)) from None
-
-    def load(self) -> None:
-        with self.phase("load"):
-            spec = importlib.util.spec_from_file_location(MODULE_NAME, self.path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[MODULE_NAME] = module
-            with torch.set_grad_enabled(self.kind == "script"):
-                spec.loader.exec_module(module)
-            self.module = module
-            if self.kind == "script":  # Its calls stand in it: it has run.
-                return
-            found = getattr(module, self.entry, None)
-            if not callable(found):
-                raise NameError(f"the answer defines no `{self.entry}`")
-            self.callable = found if self.kind == "function" else None
-
-    def construct(self, arguments: list[Any], seed: int, evaluation: bool) -> torch.nn.Module | None:
-        with self.phase("construct"):
-            if self.kind == "function":
-                return None
-            torch.default_generator.manual_seed(seed)
-            made = getattr(self.module, self.entry)(*arguments)
-            if not callable(made):
-                raise TypeError(f"`{self.entry}(...)` cannot be called")
-            if evaluation and isinstance(made, torch.nn.Module):
-                made.eval()
-            self.callable = made
-            return made if isinstance(made, torch.nn.Module) else None
-
-
-@dataclasses.dataclass(frozen=True)
-class InterpreterModules:
-    """The modules that only an interpreting process imports: these very ones, whatever `sys.modules` holds later."""
-
-    compile_launches: Any
-    libdevice: Any
-    memory: Any
-    mends: Any
-    reduce: Any
-    triton: Any
-
-    def ours(self) -> tuple[Any, ...]:
-        return (self.libdevice, self.memory, self.mends, self.reduce, self.triton)
-
-
-@functools.cache
-def interpreter_modules() -> InterpreterModules:
-    import compile_launches
-    import interpreter_libdevice
-    import interpreter_memory
-    import interpreter_mends
-    import interpreter_reduce
-    from triton.runtime import interpreter
-
-    return InterpreterModules(
-        compile_launches, interpreter_libdevice, interpreter_memory, interpreter_mends, interpreter_reduce, interpreter
-    )
 
 
 class Session:
@@ -178,61 +55,17 @@ class Session:
         self.model: torch.nn.Module | None = None
         self.weights: list[tuple[str, torch.Tensor, bool]] = []
         self.restored: list[tuple[torch.Tensor, torch.Tensor, bool]] = []  # (own, value, is a parameter)
-        self.watch_races = False
         self.kept: dict[int, tuple[Any, torch.Tensor]] = {}
         self._last_progress = 0.0
-        if mode == "interpret":
-            self._install_interpreter()
+        self.interpreting: interpreting.Interpreting | None = None
+        if self.observer is not None:
+            self.interpreting = interpreting.Interpreting(self.observer, self.virtual_cuda, capability, self.target, self._progress)
+            self.observer.own_globals.add(id(globals()))
         else:
             import compile_launches
 
             self.compiler = compile_launches.Compiler(capability)
             self.compiler.install()
-
-    def _install_interpreter(self) -> None:
-        modules = interpreter_modules()
-        interpreter_mends, interpreter_memory = modules.mends, modules.memory
-        observer = self.observer
-        assert observer is not None
-        KINDS.update(gap=modules.libdevice.InterpreterGap, bounds=interpreter_memory.OutOfBounds)
-
-        def run(function: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            if warmup:
-                return modules.compile_launches.Warmed(function)
-            executor = interpreter_mends.GridRun(function.rewrite(), function.fn, function.arg_names, grid, function.pre_run_hooks)
-            programs = executor.prepare(*args, **kwargs)
-            name = function.fn.__name__
-
-            def judged() -> Any:
-                full = programs()
-                if interpreter_memory.Races.current is not None and (conflict := interpreter_memory.Races.current.conflict()):
-                    observer.violate("racy-store", f"in the launch of `{name}`, {conflict}")
-                if interpreter_mends.Hints.false:
-                    observer.violate("false-hint", f"in the launch of `{name}`, {interpreter_mends.Hints.false}")
-                return full
-
-            observer.launch(name, (args, kwargs), judged)
-
-        def watch(spans: list[tuple[int, int, int]] | None, bounds: list[tuple[int, int]]) -> Any:
-            interpreter_memory.Bounds.spans = bounds
-            interpreter_memory.Reads.current = interpreter_memory.Reads(spans) if spans is not None else None
-            interpreter_memory.Races.current = interpreter_memory.Races(bounds) if spans is not None and self.watch_races else None
-            interpreter_mends.Hints.false = ""
-            return interpreter_memory.Reads.current
-
-        observer.watch = watch
-        observer.in_mend = lambda: modules.libdevice.Calling.depth > 0
-        observer.own_globals.add(id(globals()))
-        for module in (*modules.ours(), protocol, virtual_cuda):
-            observer.own_globals.add(id(vars(module)))
-        observer.host_storages = self.virtual_cuda.host_storages
-        self.virtual_cuda.tracking = lambda: observer.judging and not observer.quiet
-        from triton.runtime.driver import driver
-
-        driver.set_active(modules.compile_launches.TargetDriver(self.capability, self.target))
-        interpreted: Any = modules.triton.InterpretedFunction
-        interpreted.run = run
-        interpreter_mends.GridRun.on_program = self._progress
 
     def _progress(self, done: int, total: int) -> None:
         now = time.monotonic()
@@ -249,11 +82,11 @@ class Session:
         self.candidate = Candidate(path, request["entry"], request["kind"])
         randomise_initialisers()
         hide_worker_modules()
-        if request["kind"] == "script":  # Nobody is judged: what strays is left out, and told at the end.
-            interpreter_modules().memory.Bounds.lenient = True
+        bounds = self.interpreting.modules.memory.Bounds if self.interpreting is not None else None
+        if bounds is not None and request["kind"] == "script":  # Nobody is judged: what strays is left out, and told at the end.
+            bounds.lenient = True
         self.candidate.load()
-        strayed = interpreter_modules().memory.Bounds.strayed if self.mode == "interpret" else {}
-        return {"type": "loaded", "strayed": dict(strayed)}
+        return {"type": "loaded", "strayed": dict(bounds.strayed) if bounds is not None else {}}
 
     def construct(self, request: Record, descriptors: list[int]) -> Record:
         candidate = self._candidate()
@@ -291,11 +124,11 @@ class Session:
     def run(self, request: Record, descriptors: list[int]) -> Record:
         candidate = self._candidate()
         observer = self.observer
-        assert observer is not None and candidate.callable is not None
+        assert observer is not None and candidate.callable is not None and self.interpreting is not None
         # Whatever may run code of the answer comes before the inputs are in this process.
         self._restore_weights()
         state = state_tensors([self.model, candidate.callable, vars(self._module())])
-        choice = self._begin_run(request)
+        choice = self.interpreting.begin_run(request)
         reader = TensorReader(descriptors[0])
         inputs = [self._input(spec, reader, index) for index, spec in enumerate(request["arguments"])]
         reader.close()
@@ -331,20 +164,9 @@ class Session:
             "torch_ops": observer.torch_ops,
             "configs": choice.most_configs,
             "config": "; ".join(choice.used[:4]),
-            "torch_share": observer.torch_share(interpreter_modules().memory.Stores.elements),
-            "in_order": sorted(interpreter_modules().mends.Order.waiting)[:16],
+            "torch_share": observer.torch_share(self.interpreting.modules.memory.Stores.elements),
+            "in_order": sorted(self.interpreting.modules.mends.Order.waiting)[:16],
         }
-
-    def _begin_run(self, request: Record) -> Any:
-        """Takes over how this run differs from others: configuration, order of programs, what is watched."""
-        mends = interpreter_modules().mends
-        order = request.get("order") or {}
-        mends.Order.begin(order.get("kind", "natural"), int(order.get("seed", 0)), order.get("kernel", ""))
-        mends.Hints.checking = bool(request.get("hints", False))
-        mends.AutotuneChoice.begin(int(request["config"]), bool(request.get("tune", False)))
-        self.watch_races = bool(request.get("races", False))
-        interpreter_modules().memory.Stores.elements = 0
-        return mends.AutotuneChoice
 
     def _input(self, spec: Record, reader: TensorReader, index: int) -> Any:
         """A top-level tensor of the same form as the last trial's is that tensor again, its memory rewritten beneath
