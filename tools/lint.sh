@@ -19,7 +19,7 @@ step() {
 
 mapfile -t all < <(git ls-files 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'bench/*.cpp')
 mapfile -t sources < <(git ls-files 'src/*.cpp' | grep -v '_test\.cpp$')
-mapfile -t python_files < <(git ls-files ':(glob)worker/*.py' ':(glob)tools/*.py' ':(glob)tests/*.py' ':(glob)bench/*.py')
+mapfile -t python_files < <(git ls-files ':(glob)worker/*.py' ':(glob)integrations/*.py' ':(glob)tools/*.py' ':(glob)tests/*.py' ':(glob)bench/*.py')
 [[ -e $build/compile_commands.json ]] || cmake -S . -B "$build" -G Ninja >/dev/null
 
 tidy() { printf '%s\0' "${sources[@]}" | xargs -0 -P "$jobs" -n 4 clang-tidy-16 -p "$build" --quiet 2> >(grep -v 'warnings generated' >&2); }
@@ -28,6 +28,6 @@ step clang-format clang-format --dry-run -Werror "${all[@]}"
 step clang-tidy tidy
 step ruff "$lint/ruff" check --quiet "${python_files[@]}"
 if compgen -G 'worker/*.py' >/dev/null; then
-  step mypy env MYPYPATH=worker "$lint/mypy" --python-executable "$python" --cache-dir build/mypy worker
+  step mypy env MYPYPATH=worker "$lint/mypy" --python-executable "$python" --cache-dir build/mypy worker integrations
 fi
 exit $failed
