@@ -8,11 +8,14 @@
 namespace autotriton::reward {
 namespace {
 
+constexpr std::string_view kReference =
+    "import torch\n\n\ndef f(x):\n    return x + 1\n\n\ndef get_inputs():\n    return [torch.rand(4)]\n";
+
 verify::VerifyRequest request_with(const std::string& id, const std::string& text) {
   tasks::Task task;
   task.task_id = "t1";
   task.kind = tasks::TaskKind::kFunction;
-  task.reference = "def f(x):\n    return x\n";
+  task.reference = std::string(kReference);
   task.entry_point = "f";
   task.meta = R"({"level":1})";
   return {.id = id, .task = std::make_shared<const tasks::Task>(task), .text = text, .raw_answer = true};
@@ -25,7 +28,7 @@ TEST(WorkTest, ComesOutAsItWentInButForItsId) {
   EXPECT_TRUE(request.raw_answer);
   EXPECT_EQ(request.task->task_id, "t1");
   EXPECT_EQ(request.task->kind, tasks::TaskKind::kFunction);
-  EXPECT_EQ(request.task->reference, "def f(x):\n    return x\n");
+  EXPECT_EQ(request.task->reference, kReference);
   EXPECT_EQ(request.task->entry_point, "f");
   EXPECT_EQ(request.task->meta, R"({"level":1})");
 }
