@@ -65,7 +65,10 @@ void Context::find_entry() {
     if (value.kind == ValueKind::kFunction || value.kind == ValueKind::kJit) {
       if (entry.kind == EntryKind::kModule) continue;
       entry_node = value.node;
-      if (value.kind == ValueKind::kFunction) forward.add(value.node);
+      if (value.kind == ValueKind::kFunction) {
+        forward.add(value.node);
+        find_returned_objects(value.node);
+      }
     } else if (value.kind == ValueKind::kExternal && entry.kind == EntryKind::kFunction) {
       entry_values.push_back(value);
     } else if (value.kind == ValueKind::kClass || value.kind == ValueKind::kInstance) {
@@ -90,6 +93,16 @@ void Context::find_entry() {
       }
     }
     entry_found = entry_found || (entry.kind == EntryKind::kFunction && entry_node != kNoNode);
+  }
+}
+
+/// A function that returns an object of the file hands its methods over, as one that makes an optimizer does.
+void Context::find_returned_objects(NodeId function) {
+  for (const NodeId returned : resolver.scopes().returns_of(function)) {
+    for (const Value& value : syntax::ValueSet(resolver.values(returned))) {
+      if (value.kind != ValueKind::kInstance) continue;
+      for (const NodeId method : resolver.scopes().methods_of(value.node)) forward.add(method);
+    }
   }
 }
 

@@ -57,6 +57,7 @@ struct Context {
   std::set<std::tuple<std::string_view, Level, int>> reported_lines_;
   std::map<std::pair<std::string_view, Level>, int> num_reported_;
   void find_entry();
+  void find_returned_objects(syntax::NodeId function);
   void find_unseen_methods();
   void find_launched();
 };
