@@ -42,6 +42,19 @@ cp "$ROOT/README.md" "$ROOT/LICENSE" "$folder/"
 mkdir "$folder/lib" "$folder/licenses"
 
 # The C library and its loader belong to the machine; everything else comes along, with its licence.
+licence_of() { # FILE, as dpkg knows it: before or after /lib became a link to /usr/lib
+  local real package
+  real=$(readlink -f "$1")
+  for file_name in "$real" "${real#/usr}"; do
+    package=$(dpkg -S "$file_name" 2>/dev/null | head -1 | cut -d: -f1 || true)
+    if [[ -n $package && -e /usr/share/doc/$package/copyright ]]; then
+      cp -L "/usr/share/doc/$package/copyright" "$folder/licenses/$package"
+      return
+    fi
+  done
+  fail "the licence of $1 was not found: its package has no copyright file"
+}
+
 readonly of_glibc='^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv|libutil|libmvec|libanl)\.so'
 for file in "$folder/autotriton" "$folder/libautotriton_confine.so"; do
   while read -r library path; do
@@ -50,12 +63,11 @@ for file in "$folder/autotriton" "$folder/libautotriton_confine.so"; do
     [[ $path == /* ]] || fail "$library, which $(basename "$file") needs, was not found"
     cp -L "$path" "$folder/lib/$library"
     strip --strip-unneeded "$folder/lib/$library"
-    package=$(dpkg -S "$(readlink -f "$path")" 2>/dev/null | head -1 | cut -d: -f1 || true)
-    if [[ -n $package && -e /usr/share/doc/$package/copyright ]]; then
-      cp -L "/usr/share/doc/$package/copyright" "$folder/licenses/$package"
-    fi
+    licence_of "$path"
   done < <(ldd "$file" | awk '/=>/ { print $1, $3 }')
 done
+
+licence_of "$(g++ -print-file-name=libseccomp.a)"  # Within libautotriton_confine.so.
 
 # It must find all of that from any folder, without anything of this machine's.
 newest=$(find "$folder" -type f \( -name '*.so*' -o -name autotriton \) -exec objdump -T {} + 2>/dev/null |

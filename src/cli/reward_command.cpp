@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "cli/cache_options.h"
 #include "cli/commands.h"
 #include "cli/judging_options.h"
 #include "cli/queue_options.h"
@@ -26,6 +27,7 @@ namespace {
 
 struct Flags {
   JudgingOptions judging;
+  CacheOptions cache;
   QueueOptions queue;
   int port = 9000;
   std::string host = "127.0.0.1";
@@ -87,7 +89,7 @@ int serve(const Flags& flags, const CLI::App& app) {
   const Logger log = Logger::to_standard_error(parse_log_level(flags.log_level, "--log-level"));
   const reward::Profile profile = reward::Profile::find(flags.judging.profile);
   if (const auto warning = profile.warning_without_timing()) log.warning(*warning);
-  const verify::VerifyOptions options = flags.judging.resolve(profile, app);
+  verify::VerifyOptions options = flags.judging.resolve(profile, app);
   std::shared_ptr<const tasks::TaskLibrary> library;
   if (!flags.judging.tasks.empty()) {
     library = std::make_shared<const tasks::TaskLibrary>(tasks::TaskLibrary::from_file(flags.judging.tasks));
@@ -102,6 +104,7 @@ int serve(const Flags& flags, const CLI::App& app) {
   // A signal begins a drain, which lets what is being judged end: it does not interrupt the fork servers.
   auto fork_options = server_options(interrupt);
   fork_options.interrupt = -1;
+  options.cache = flags.cache.open(fork_options);
   execution::ForkServer workers(std::move(fork_options));
   workers.start();
   if (interrupt.requested()) return 130;
@@ -196,6 +199,7 @@ int reward_command(int argc, char** argv) {
       ->group("Limits");
   flags.queue.add_to(app, "Fleet", true);
   flags.judging.add_to(app, "How", "Limits");
+  flags.cache.add_to_server(app, "How");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

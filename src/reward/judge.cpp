@@ -61,6 +61,7 @@ Judge::Judge(Backend& backend, Profile profile, JudgeOptions options, server::Me
   metrics_.counter(kPrefix + "verdicts_total", "Answers that got a verdict or none, by verdict and reason.");
   metrics_.counter(kPrefix + "masked_total", "Answers without a reward, by reason.");
   metrics_.counter(kPrefix + "coalesced_total", "Answers that shared the judging of an equal one under way.");
+  metrics_.counter(kPrefix + "cached_total", "Answers whose verdict was remembered.");
   metrics_.counter(kPrefix + "retried_total", "Judgements begun again after a fault of ours.");
   metrics_.counter(kPrefix + "refused_batches_total", "Batches that were not taken, by why.");
   metrics_.histogram(kPrefix + "reward", "Rewards given.", {-1, -0.5, 0, 0.2, 0.4, 0.6, 0.8, 1, 1.5, 2, 3});
@@ -251,6 +252,7 @@ Judged Judge::evaluate(verify::PoolResult result) {
 
 void Judge::count(const Judged& judged) {
   metrics_.add(kPrefix + "verdicts_total", {{"verdict", judged.outcome}, {"reason", judged.reason}});
+  if (judged.verdict != nullptr && judged.verdict->environment.contains("cached")) metrics_.add(kPrefix + "cached_total", {});
   if (judged.reward) {
     metrics_.observe(kPrefix + "reward", {}, *judged.reward);
   } else {

@@ -39,15 +39,21 @@ std::optional<Conclusion> Judgement::blame_how(CandidateClient& candidate, const
   usual.order = RunHow::Order::kNatural;
   usual.trial_runs = false;
   std::vector<Launch> kernels = launches;
-  if (!right(candidate, ready, index, usual, deadline, kernels.empty() ? &kernels : nullptr)) return std::nullopt;
-  const std::string trial = "trial " + std::to_string(verdict_.trials.size() + 1) + " (" + ready.setup.inputs + " inputs)";
+  // Twice: an answer that is wrong on some calls, whatever their order, must not pass for one that depends on it.
+  if (!right(candidate, ready, index, usual, deadline, kernels.empty() ? &kernels : nullptr) ||
+      !right(candidate, ready, index, usual, deadline, nullptr)) {
+    return std::nullopt;
+  }
+  const std::string trial =
+      "trial " + std::to_string(verdict_.trials.size() + 1) + " (" + ready.setup.inputs + " inputs)";
   RunHow ordered = how;
   ordered.trial_runs = false;
   const bool by_order = how.order != RunHow::Order::kNatural &&
                         (!how.trial_runs || !right(candidate, ready, index, ordered, deadline, nullptr));
   if (!by_order)
-    return Conclusion{Reason::kAutotuneTrials,
-                      trial + ": right when each autotuned launch runs once, wrong after a trial run of another configuration"};
+    return Conclusion{
+        Reason::kAutotuneTrials,
+        trial + ": right when each autotuned launch runs once, wrong after a trial run of another configuration"};
   std::string name = kernels.size() == 1 ? kernels.front().kernel : "";
   for (const Launch& launch : kernels) {
     if (!name.empty()) break;
