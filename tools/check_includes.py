@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
-PRIVATE_LIBRARIES = ("nlohmann/", "CLI/", "tree_sitter/", "spdlog/", "fmt/", "toml++/", "torch/", "ATen/", "c10/", "boost/", "curl/")
+PRIVATE_LIBRARIES = ("nlohmann/", "CLI/", "tree_sitter/", "spdlog/", "fmt/", "toml++/", "torch/", "ATen/", "c10/", "boost/", "curl/", "hiredis/")
 KEYWORDS = {"PUBLIC_HEADERS", "SOURCES", "TESTS", "DEPS", "LINKS"}
 
 
