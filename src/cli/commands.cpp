@@ -13,6 +13,7 @@ namespace {
 constexpr std::array kCommands{
     Command{"verify", "judge answers: is it Triton, and is it right?", verify_command},
     Command{"reward", "serve rewards over HTTP to OpenRLHF, slime, KernelGYM, verl, TRL", reward_command},
+    Command{"doctor", "what this machine offers, and whether untrusted answers are confined on it", doctor_command},
     Command{"rules", "list and explain the static rules, or check a file with them", rules_command},
     Command{"script", "run files of Triton kernels and their calls in the confined interpreter", script_command},
     Command{"profiles", "list and show the reward profiles: what a verdict is worth", profiles_command},

@@ -20,6 +20,7 @@ int run_command(int argc, char** argv);
 int verify_command(int argc, char** argv);
 int reward_command(int argc, char** argv);
 int script_command(int argc, char** argv);
+int doctor_command(int argc, char** argv);
 int rules_command(int argc, char** argv);
 int profiles_command(int argc, char** argv);
 int verdict_reference_command(int argc, char** argv);

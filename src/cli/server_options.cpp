@@ -2,10 +2,33 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "execution/confine.h"
 
 namespace autotriton::cli {
 
-execution::ForkServer::Options server_options(const InterruptGuard& interrupt) {
+namespace {
+
+std::uint32_t read_without(const std::vector<std::string>& words) {
+  std::uint32_t without = 0;
+  for (const std::string& word : words) {
+    const std::uint32_t bit = word == "namespaces" ? kWithoutNamespaces
+                              : word == "landlock" ? kWithoutLandlock
+                              : word == "cgroup"   ? kWithoutCgroup
+                                                   : 0;
+    if (bit == 0) {
+      throw UserError({.where = "--without " + word,
+                       .what = "not a confinement that can be left out",
+                       .fix = "the words are namespaces, landlock and cgroup"});
+    }
+    without |= bit;
+  }
+  return without;
+}
+
+}  // namespace
+
+execution::ForkServer::Options server_options(const InterruptGuard& interrupt,
+                                              const std::vector<std::string>& without) {
   const Surroundings around = Surroundings::of_this_process();
   const std::filesystem::path worker = worker_folder(around);
   std::filesystem::path library = around.executable.parent_path() / "libautotriton_confine.so";
@@ -19,7 +42,8 @@ execution::ForkServer::Options server_options(const InterruptGuard& interrupt) {
   return {.python = python_interpreter(around, worker),
           .worker = worker,
           .confine_library = library,
-          .interrupt = interrupt.descriptor()};
+          .interrupt = interrupt.descriptor(),
+          .without = read_without(without)};
 }
 
 }  // namespace autotriton::cli

@@ -123,12 +123,15 @@ struct ForkServer::Impl {
     stop_locked();
     try {
       start_with(options.without);
-    } catch (const NoNamespaces&) {  // They can be made here, but not used; a container's rules are often so.
+    } catch (const NoNamespaces& failure) {  // They can be made here, but not used; a container's rules are often so.
       start_with(options.without | kWithoutNamespaces);
+      sandbox.message = failure.why;
     }
   }
 
-  struct NoNamespaces {};
+  struct NoNamespaces {
+    std::string why;
+  };
 
   void start_with(std::uint32_t without) {
     ServerRoom room{.visible = visible_paths(options), .staging = {}, .without = without, .cgroup = {}};
@@ -240,7 +243,7 @@ struct ForkServer::Impl {
     }
     const std::string reason = text.substr(failed, text.find('\n', failed) - failed);
     stop_locked();
-    if ((without & kWithoutNamespaces) == 0 && text.find("missing: ") == std::string::npos) throw NoNamespaces{};
+    if ((without & kWithoutNamespaces) == 0 && text.find("missing: ") == std::string::npos) throw NoNamespaces{reason};
     throw SetupError({.where = "sandbox",
                       .what = "the workers cannot be confined (" + reason + ")",
                       .fix = "run as an ordinary user, or where namespaces or Landlock can be had; `autotriton doctor` "

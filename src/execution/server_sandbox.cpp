@@ -112,6 +112,11 @@ bool build_root(const ServerRoom& room, int report_fd) {
   for (const char* folder : {"/tmp", "/proc", "/job"}) {
     if (::mkdir((room.staging.string() + folder).c_str(), 0755) != 0 && errno != EEXIST) return false;
   }
+  // While the old one is still in sight: a user namespace may mount /proc only where it could see one.
+  if (::mount("proc", (room.staging / "proc").c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
+    report(report_fd, "failed", "mount /proc");
+    return false;
+  }
   if (::chdir(room.staging.c_str()) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0) return false;
   if (::umount2(".", MNT_DETACH) != 0 || ::chdir("/") != 0) return false;
   if (::mount("tmpfs", "/job", "tmpfs", MS_NOSUID | MS_NODEV, "size=16m,mode=1777") != 0) return false;
@@ -289,23 +294,18 @@ void run_in_server_room(const ServerRoom& room, const ServerCommand& command, in
     report(report_fd, "missing", "server namespaces");
     run_without_namespaces(room, command, as_root, report_fd);
   }
-  if (!build_root(room, report_fd)) {
-    report(report_fd, "failed", "server root");
-    ::_exit(126);
-  }
-  // Outside nothing was mounted on it. Removed here, it is not left behind by a front that is killed just now.
-  ::unlinkat(above, room.staging.filename().c_str(), AT_REMOVEDIR);
-  ::close(above);
   const pid_t first = ::fork();  // The first process of the pid namespace: when it ends, all in it do.
   if (first < 0) {
     report(report_fd, "failed", "fork");
     ::_exit(126);
   }
   if (first == 0) {
-    if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
-      report(report_fd, "failed", "mount /proc");
+    if (!build_root(room, report_fd)) {
+      report(report_fd, "failed", "server root");
       ::_exit(126);
     }
+    // Outside nothing was mounted on it. Removed here, it is not left behind by a front that is killed just now.
+    ::unlinkat(above, room.staging.filename().c_str(), AT_REMOVEDIR);
     if (as_root && !become_nobody()) {
       report(report_fd, "failed", "leave root");
       ::_exit(126);
