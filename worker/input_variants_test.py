@@ -29,9 +29,11 @@ class ValuesTest(unittest.TestCase):
         x = random(3, 3)
         self.assertIs(apply("plain", x), x)
 
-    def test_scaled_is_four_times(self) -> None:
+    def test_scaled_is_four_times_and_of_one_sign(self) -> None:
         x = random(10, 10)
-        self.assertTrue(torch.equal(apply("scaled", x), 4 * x))
+        self.assertTrue(torch.equal(apply("scaled", x), -4 * x.abs()))
+        for one_sided in (x.abs(), -x.abs()):
+            self.assertTrue(torch.equal(apply("scaled", one_sided), 4 * one_sided))
 
     def test_shifted_makes_positive_inputs_signed_and_centred_ones_off_centre(self) -> None:
         positive = apply("shifted", uniform(100, 100))
@@ -110,10 +112,10 @@ class StructureTest(unittest.TestCase):
         x = random(5, 5)
         value: Any = [x, (3, "mean", None), {"mask": torch.ones(5, dtype=torch.bool), "x": x}]
         y = apply("scaled", value)
-        self.assertTrue(torch.equal(y[0], 4 * x))
+        self.assertTrue(torch.equal(y[0], -4 * x.abs()))
         self.assertEqual(y[1], (3, "mean", None))
         self.assertIs(y[2]["mask"], value[2]["mask"])
-        self.assertTrue(torch.equal(y[2]["x"], 4 * x))
+        self.assertTrue(torch.equal(y[2]["x"], -4 * x.abs()))
 
 
 class MeaningTest(unittest.TestCase):

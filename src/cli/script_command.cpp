@@ -33,8 +33,8 @@ ScriptResult run_script(execution::ForkServer& server, const std::string& file, 
                                    .module = false,
                                    .script = true,
                                    .capability = capability};
-  const auto start = Clock::now();
   verify::CandidateClient candidate(server, execution::JobMode::kInterpret, spec);
+  const auto start = Clock::now();
   const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   const auto loaded = candidate.load(start + limit);
   ScriptResult result{.file = file, .outcome = "ran", .message = {}, .seconds = 0};
@@ -46,7 +46,8 @@ ScriptResult run_script(execution::ForkServer& server, const std::string& file, 
   }
   if (const auto* ran = std::get_if<verify::Loaded>(&loaded)) {
     for (const auto& [what, count] : ran->strayed)
-      result.message += (result.message.empty() ? "outside of every tensor: " : ", ") + std::to_string(count) + " elements of " + what + "s";
+      result.message += (result.message.empty() ? "outside of every tensor: " : ", ") + std::to_string(count) +
+                        " elements of " + what + "s";
   }
   return result;
 }
@@ -74,9 +75,9 @@ int script_command(int argc, char** argv) {
   int capability = 90;
   bool json = false;
   CLI::App app(
-      "Run Python files that hold Triton kernels and the code that calls them, each whole, in a confined process of its\n"
-      "own: kernels in Triton's interpreter, CUDA devices mapped to the CPU. Nothing is judged: a file runs, or a reason\n"
-      "says why not. Accesses outside of every tensor, which a GPU may not notice, are left out and counted.\n\n"
+      "Run Python files that hold Triton kernels and the code that calls them, each whole, in a confined process of\n"
+      "its own: kernels in Triton's interpreter, CUDA devices mapped to the CPU. Nothing is judged: a file runs, or a\n"
+      "reason says why not. Accesses outside of every tensor, which a GPU may not notice, are left out and counted.\n\n"
       "Exit: 0 all ran, 1 some did not, 2 bad input, 130 interrupted.\n",
       "autotriton script");
   app.add_option("files", files, "Python files; - for standard input")->required();

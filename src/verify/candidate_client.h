@@ -44,11 +44,11 @@ struct RunHow {
   enum class Order : std::uint8_t { kNatural, kReversed, kShuffled };
 
   int config = 0;                 ///< Which of the autotuner's configurations, counted round.
-  Order order = Order::kNatural;  ///< Of a launch's programs. Kernels whose programs wait for others keep the natural one.
+  Order order = Order::kNatural;  ///< Of a launch's programs. Where they wait for others the natural one is kept.
   std::string only_kernel{};      ///< The one whose programs are reordered; empty: all.
   bool trial_runs = false;        ///< An autotuned launch runs another configuration first, as a GPU's tuner would.
   bool watch_races = false;       ///< Look for conflicts between lanes and between programs.
-  bool check_hints = false;       ///< Hold `tl.multiple_of` to what it promises: only where the sizes are the task's own.
+  bool check_hints = false;       ///< Hold `tl.multiple_of` to its word: only where the sizes are the task's own.
   bool report_torch = false;      ///< Torch's own computing is measured (`torch_share`), not a violation.
 
   /// Whether another run of the same inputs could end otherwise for these reasons alone.

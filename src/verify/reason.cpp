@@ -87,12 +87,12 @@ constexpr std::array kReasons{
     ReasonInfo{kInputAliased, "input-aliased", kCompare, O::kReject, F::kCandidate,
                "An output shares memory with an input, unlike the reference's.", "Return a buffer of your own."},
     ReasonInfo{kOrderDependent, "order-dependent", kCompare, O::kReject, F::kCandidate,
-               "The outputs are right only when a launch's programs run one after the other in their order, which a GPU "
-               "does not promise.",
+               "The outputs are right only when a launch's programs run one after the other in their order, which a "
+               "GPU does not promise.",
                "Let programs write to places of their own, or combine results with atomics or in a second kernel."},
     ReasonInfo{kRacyStore, "racy-store", kCompare, O::kReject, F::kCandidate,
-               "Two writers of one launch meet: lanes of one store write different values to one place, or a program reads "
-               "what another one stores, without an atomic.",
+               "Two writers of one launch meet: lanes of one store write different values to one place, or a program "
+               "reads what another one stores, without an atomic.",
                "Give each lane and program a place of its own, or use an atomic."},
     ReasonInfo{kAutotuneTrials, "autotune-trials", kCompare, O::kReject, F::kCandidate,
                "The autotuner's trial runs leave something behind, so the first result is wrong.",

@@ -284,7 +284,8 @@ void Judgement::compare(const RunResult& result, const ReadyTrial& ready, const 
 }
 
 void Judgement::note_authorship(const RunResult& result) {
-  if (!result.in_order.empty()) note_once("Programs wait for others, so run in their order only: " + joined(result.in_order) + ".");
+  if (!result.in_order.empty())
+    note_once("Programs wait for others, so run in their order only: " + joined(result.in_order) + ".");
   for (const Launch& launch : result.launches) {
     const bool known = std::any_of(verdict_.launches.begin(), verdict_.launches.end(),
                                    [&](const Launch& other) { return other.kernel == launch.kernel; });
