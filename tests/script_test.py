@@ -52,7 +52,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(results["strays.py"]["outcome"], "ran")
         self.assertEqual(results["strays.py"]["message"], "outside of every tensor: 63 elements of loads")
         self.assertEqual(results["raises.py"]["outcome"], "import-raised")
-        self.assertEqual(results["raises.py"]["message"], "line 19: AssertionError: no one")
+        self.assertEqual(results["raises.py"]["message"], "line 18: AssertionError: no one")
         self.assertEqual(results["loops.py"]["outcome"], "load-timeout")
         self.assertEqual(results["asks.py"]["outcome"], "import-raised")
         self.assertFalse(Path("/root/written").exists())

@@ -263,5 +263,30 @@ class ReductionsTest(unittest.TestCase):
         self.assertTrue(torch.equal(scan, torch.tensor(want)))
 
 
+@triton.jit
+def shapes_kernel(x_ptr, out_ptr, count_ptr, M: tl.constexpr, N: tl.constexpr):  # type: ignore[no-untyped-def]
+    count = tl.load(count_ptr)
+    rows, columns = tl.arange(0, M)[:, None], tl.arange(0, N)[None, :]
+    for step in range(2):
+        wanted = step < count  # A scalar of one bit, spread over a block below.
+        mask = (columns < N - 1) & wanted[:, None]
+        x = tl.load(x_ptr + rows * N + columns, mask=mask, other=-1.0)
+        tl.store(out_ptr + step * M * N + rows * N + columns, x + (rows + 0.5) * 2)
+
+
+class SpeedTest(unittest.TestCase):
+    def test_shapes_that_are_shared_broadcast_as_numpys(self) -> None:
+        x, out, count = torch.randn(4, 8), torch.empty(2, 4, 8), torch.ones(1, dtype=torch.int32)
+        run = interpreter_mends.GridRun(shapes_kernel.rewrite(), shapes_kernel.fn, shapes_kernel.arg_names, (1,), [])
+        run.prepare(x, out, count, M=4, N=8)()
+        loaded = torch.stack([torch.where(torch.arange(8) < 7, x, torch.tensor(-1.0)), torch.full((4, 8), -1.0)])
+        self.assertTrue(torch.equal(out, loaded + (torch.arange(4.0)[:, None] + 0.5) * 2))
+
+    def test_a_shape_that_is_none_is_refused_as_before(self) -> None:
+        for shape in ([3], [4, 0.5], []):
+            with self.subTest(shape), self.assertRaises((ValueError, TypeError)):
+                tl.block_type(tl.float32, shape)
+
+
 if __name__ == "__main__":
     unittest.main()

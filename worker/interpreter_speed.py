@@ -121,7 +121,11 @@ def _speed_broadcasts() -> None:
         if value.type.found.sizes == sizes:
             return value
         kind = value.type.scalar
-        return tl.tensor(HANDLE(np.broadcast_to(value.handle.data, sizes), kind), tl.block_type(kind, sizes))
+        data = np.broadcast_to(value.handle.data, sizes)
+        wanted = ti._get_np_dtype(kind)
+        if data.dtype != wanted:  # A comparison's handle keeps the type of what was compared.
+            data = data.astype(wanted)
+        return tl.tensor(HANDLE(data, kind), tl.block_type(kind, sizes))
 
     semantic.broadcast_impl_value = broadcast_impl_value
 
