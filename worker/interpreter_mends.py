@@ -52,21 +52,56 @@ def _mend_arguments() -> None:
     ti._implicit_cvt = convert
 
 
-class _Assignments(ast.NodeTransformer):
-    """As the interpreter's own transformer (assigned values become tensors), chained assignments included."""
+class Logic:
+    """`and`, `or` and `not` as the compiler takes them: element by element on blocks. Python would ask a whole block for its truth."""
+
+    @staticmethod
+    def combined(kind: str, *parts: Callable[[], Any]) -> Any:
+        result = parts[0]()
+        for part in parts[1:]:
+            if isinstance(result, tl.tensor) and result.type.is_block():
+                combine = getattr(ti.interpreter_semantic, f"logical_{kind}")
+                result = combine(result, ti.interpreter_semantic.to_tensor(part()))
+            elif bool(result) == (kind == "or"):
+                return result
+            else:
+                result = part()
+        return result
+
+    @staticmethod
+    def opposite(value: Any) -> Any:
+        if isinstance(value, tl.tensor) and value.type.is_block():
+            return tl.tensor(HANDLE(np.logical_not(value.handle.data), tl.int1), tl.block_type(tl.int1, value.shape))
+        return not value
+
+
+def _call(owner: str, name: str, arguments: list[ast.expr]) -> ast.Call:
+    function = ast.Attribute(value=ast.Name(id=owner, ctx=ast.Load()), attr=name, ctx=ast.Load())
+    return ast.Call(func=function, args=arguments, keywords=[])
+
+
+class _Rewrites(ast.NodeTransformer):
+    """As the interpreter's own transformer (assigned values become tensors), chained assignments and logic included."""
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        node.value = ast.Call(
-            func=ast.Attribute(value=ast.Name(id="interpreter_semantic", ctx=ast.Load()), attr="to_tensor", ctx=ast.Load()),
-            args=[node.value, ast.Constant(value=False)],
-            keywords=[],
-        )
+        self.generic_visit(node)
+        node.value = _call("interpreter_semantic", "to_tensor", [node.value, ast.Constant(value=False)])
         return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        kind = ast.Constant(value="and" if isinstance(node.op, ast.And) else "or")
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        return _call("interpreter_logic", "combined", [kind, *(ast.Lambda(args=nothing, body=value) for value in node.values)])
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _call("interpreter_logic", "opposite", [node.operand]) if isinstance(node.op, ast.Not) else node
 
 
 def _mend_sources() -> None:
     rewriter: Any = ti.FunctionRewriter
-    rewriter.ast_transformer = _Assignments()
+    rewriter.ast_transformer = _Rewrites()
 
     def compile_and_exec(self: Any, tree: ast.Module) -> Any:
         code = compile(tree, filename=self.filename, mode="exec", dont_inherit=True)
@@ -75,6 +110,7 @@ def _mend_sources() -> None:
         if function.__closure__:  # A kernel made by a factory: its free variables become globals of a copy.
             names = {**names, **inspect.getclosurevars(function).nonlocals}
         names.setdefault("interpreter_semantic", ti.interpreter_semantic)
+        names.setdefault("interpreter_logic", Logic)
         if tl not in names.values() and tl.core not in names.values():
             names = {**names, "__triton_language": tl}
         local: dict[str, Any] = {**self.kwargs}

@@ -274,6 +274,26 @@ def shapes_kernel(x_ptr, out_ptr, count_ptr, M: tl.constexpr, N: tl.constexpr): 
         tl.store(out_ptr + step * M * N + rows * N + columns, x + (rows + 0.5) * 2)
 
 
+@triton.jit
+def logic_kernel(x_ptr, out_ptr, low, N: tl.constexpr, FLIP: tl.constexpr):  # type: ignore[no-untyped-def]
+    offs = tl.arange(0, N)
+    x = tl.load(x_ptr + offs)
+    inside = x > low and x < 3
+    chosen = (not inside) if FLIP and not (low > 5) else inside or (x == 0 or offs == 7)
+    tl.store(out_ptr + offs, chosen.to(tl.int32))
+
+
+class LogicTest(unittest.TestCase):
+    def test_and_or_and_not_take_blocks_element_by_element(self) -> None:
+        x = torch.arange(8, dtype=torch.int32) - 2
+        inside = (x > 0) & (x < 3)
+        for flip, want in ((True, ~inside), (False, inside | (x == 0) | (torch.arange(8) == 7))):
+            out = torch.empty(8, dtype=torch.int32)
+            run = interpreter_mends.GridRun(logic_kernel.rewrite(), logic_kernel.fn, logic_kernel.arg_names, (1,), [])
+            run.prepare(x, out, 0, N=8, FLIP=flip)()
+            self.assertTrue(torch.equal(out.bool(), want), flip)
+
+
 class SpeedTest(unittest.TestCase):
     def test_shapes_that_are_shared_broadcast_as_numpys(self) -> None:
         x, out, count = torch.randn(4, 8), torch.empty(2, 4, 8), torch.ones(1, dtype=torch.int32)
