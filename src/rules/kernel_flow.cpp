@@ -290,7 +290,8 @@ void KernelFlow::link_call(NodeId call) {
   for (const Value& value : resolver_.values(object)) {
     if (value.kind == ValueKind::kExternal || value.kind == ValueKind::kJit || value.kind == ValueKind::kSuper) return;
   }
-  if (has(kQuestions, module_.name_of(module_.child(function, Field::kAttribute)))) return;
+  const std::string_view method = module_.name_of(module_.child(function, Field::kAttribute));
+  if (has(kQuestions, method) || method == "requires_grad_") return;
   link_to(object);
 }
 
@@ -560,7 +561,8 @@ void KernelFlow::call_sources(NodeId call, bool is_alias, std::vector<Source>& i
           argument_sources(call, is_alias, into, depth);
           break;
         }
-        if (full.starts_with("math.") || full.starts_with("numpy.")) {
+        if (full.starts_with("math.") || full.starts_with("numpy.") || full == "triton.cdiv" ||
+            full == "triton.next_power_of_2") {
           argument_sources(call, false, into, depth);
           break;
         }
