@@ -280,7 +280,7 @@ def logic_kernel(x_ptr, out_ptr, low, N: tl.constexpr, FLIP: tl.constexpr):  # t
     x = tl.load(x_ptr + offs)
     inside = x > low and x < 3
     chosen = (not inside) if FLIP and not (low > 5) else inside or (x == 0 or offs == 7)
-    tl.store(out_ptr + offs, chosen.to(tl.int32))
+    tl.store(out_ptr + offs, chosen.to(tl.int32))  # type: ignore[union-attr]
 
 
 class LogicTest(unittest.TestCase):

@@ -25,7 +25,8 @@ class Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> torch.Tensor:
         (x,) = ctx.saved_tensors
-        return torch.full(x.shape, 2.0, device=x.device) * gradients[0]
+        two: torch.Tensor = torch.full(x.shape, 2.0, device=x.device)
+        return two * gradients[0]
 
 
 class VirtualCudaTest(unittest.TestCase):
@@ -38,7 +39,7 @@ class VirtualCudaTest(unittest.TestCase):
     def test_a_backward_pass_allocates_on_the_gpu_too(self) -> None:
         for start in ("backward", "sum", "grad"):
             x = torch.ones(3, device="cuda", requires_grad=True)
-            y = Twice.apply(x)
+            y: Any = Twice.apply(x)  # type: ignore[no-untyped-call]
             if start == "backward":
                 y.backward(torch.ones(3, device="cuda"))
             elif start == "sum":
