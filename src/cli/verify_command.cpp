@@ -200,7 +200,7 @@ void check_queue(const Flags& flags, const CLI::App& app) {
   if (flags.pairs.empty())
     throw bad_option("--queue", "only --jsonl goes through a queue", "give --jsonl pairs.jsonl, or leave --queue out");
   for (const char* option : {"--profile", "--trials", "--shapes", "--target", "--budget", "--seed", "--keep", "--jobs",
-                             "--require-sandbox"}) {
+                             "--cache", "--no-cache", "--require-sandbox"}) {
     if (app.count(option) == 0) continue;
     throw bad_option(option, "with --queue the workers judge, by their own options",
                      "give it to `autotriton reward --queue` there, and leave it out here");
@@ -259,7 +259,8 @@ int verify_command(int argc, char** argv) {
   app.add_option("--sarif", flags.sarif, "file for the findings as SARIF 2.1.0, beside the verdict")
       ->group("One answer");
   app.add_option("--jsonl", flags.pairs, "file of pairs, one JSON object a line")->group("Many answers");
-  app.add_option("--out", flags.out, "file for verdicts as JSON, one a line; with --jsonl it is continued where an earlier run ended")
+  app.add_option("--out", flags.out,
+                 "file for verdicts as JSON, one a line; with --jsonl it is continued where an earlier run ended")
       ->group("Many answers")
       ->capture_default_str();
   app.add_option("--tasks", flags.tasks, "JSONL file of tasks that pairs name by task_id")->group("Many answers");
