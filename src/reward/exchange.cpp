@@ -34,6 +34,7 @@ void refuse(std::string_view message, std::string_view param, int status) {
 Json parse_object(const std::string& body) {
   if (const auto offset = first_invalid_utf8(body))
     refuse("the body is no UTF-8 (byte " + std::to_string(*offset) + ")");
+  if (nested_deeper(body, kMaxNesting)) refuse("the body is nested too deeply");
   try {
     Json object = Json::parse(body);
     if (!object.is_object()) refuse("the body is no JSON object");

@@ -138,7 +138,13 @@ TEST_F(ServiceTest, ARequestThatCannotBeUsedSaysWhatIsWrong) {
     EXPECT_THAT(answer.json()["error"]["message"].get<std::string>(), HasSubstr(word));
   }
   EXPECT_EQ(ask("POST", "/get_reward", "{\"query\": [\"\xff\"]}").status, 400);
-  EXPECT_EQ(ask("POST", "/get_reward", std::string(5000, '[')).status, 400);
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_EQ(ask("POST", "/get_reward", deep).status, 400);
+  const std::string within =
+      R"({"query": ["a"], "prompts": [""], "labels": [{"reference": "x", "meta": )" + deep + "}]}";
+  EXPECT_EQ(ask("POST", "/get_reward", within).status, 400);
+  const std::string task = Json(R"({"reference": "x", "meta": )" + deep + "}").dump();
+  EXPECT_EQ(ask("POST", "/get_reward", R"({"query": ["a"], "prompts": [""], "labels": [)" + task + "]}").status, 400);
 }
 
 TEST_F(ServiceTest, SlimeGetsANumberOrAnObject) {

@@ -20,6 +20,25 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
+bool nested_deeper(std::string_view json, std::size_t depth) {
+  std::size_t open = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++open > depth) return true;
+    } else if ((c == ']' || c == '}') && open > 0) {
+      --open;
+    }
+  }
+  return false;
+}
+
 template <typename Make>
 FoundTask TaskSource::cached(std::string_view kind, std::string_view content, const Make& make) {
   const std::string key = sha256_hex(std::string(kind) + '\n' + std::string(content));
@@ -46,6 +65,7 @@ FoundTask TaskSource::cached(std::string_view kind, std::string_view content, co
 }
 
 FoundTask TaskSource::from_json(std::string_view json) {
+  if (nested_deeper(json, kMaxNesting)) return TaskProblem{"problem-invalid", "the task is nested too deeply"};
   return cached("json", json, [&] { return tasks::parse_task(json, "the task", name_of(json)); });
 }
 

@@ -19,6 +19,11 @@ struct TaskProblem {
   std::string message;
 };
 
+/// Whether brackets and braces of a JSON text stand within one another more than `depth` times. What is deeper is
+/// refused unread: reading and writing JSON takes a call a level, and a stranger must not choose how many.
+bool nested_deeper(std::string_view json, std::size_t depth);
+inline constexpr std::size_t kMaxNesting = 64;
+
 using FoundTask = std::variant<std::shared_ptr<const tasks::Task>, TaskProblem>;
 
 /// Makes tasks of what requests say. Equal texts give the same Task, so that the thousand answers of a step share it.

@@ -46,6 +46,12 @@ TEST(TaskSourceTest, WhatIsNoTaskSaysWhy) {
   EXPECT_EQ(problem_of(source.from_label("   ")).reason, "problem-unreadable");
 }
 
+TEST(TaskSourceTest, NestingIsCountedOutsideOfStrings) {
+  EXPECT_FALSE(nested_deeper(R"([[{"a": "[[[[\"[[["}]])", 3));
+  EXPECT_TRUE(nested_deeper("[[[[", 3));
+  EXPECT_FALSE(nested_deeper("[][][][]]]]]", 3));
+}
+
 TEST(TaskSourceTest, NothingIsReadFromAPath) {
   const std::string path = testing::TempDir() + "secret.py";
   std::ofstream(path) << kSource;
