@@ -288,13 +288,22 @@ class Surroundings {
         continue;
       }
       const Entry* entry = find_entry(name);
-      if (entry == nullptr) continue;
+      if (entry == nullptr || (entry->rule == "side-effects" && only_names_type(node))) continue;
       const std::string shown(name.starts_with("builtins.") ? name.substr(9) : name);
       context_.report_line(entry->rule, entry->level, node,
                            entry->level == Level::kNote
                                ? shown + " reads the device; the answer must not depend on it"
                                : shown + " is out of bounds for an answer; " + remedy_for(entry->rule));
     }
+  }
+
+  /// group: Optional[torch.distributed.ProcessGroup] = None: the annotation does nothing.
+  bool only_names_type(NodeId node) const {
+    for (NodeId at = node; at != syntax::kNoNode; at = module_[at].parent) {
+      if (module_.kind(at) == Kind::kType) return true;
+      if (module_.kind(at) == Kind::kCall || module_.kind(at) == Kind::kBlock) return false;
+    }
+    return false;
   }
 
   /// __name__ says who loads the answer; only the main guard and a logger may ask.

@@ -262,7 +262,7 @@ class TextTricks {
       }
       const bool looks_like = all_alike && (module_.find_name(plain) != syntax::kNoName || plain == "tl" ||
                                             plain == "torch" || plain == "triton");
-      if (looks_like && plain.size() > 1) {
+      if (looks_like && (plain.size() > 1 || has_cyrillic)) {
         context_.report_line(
             kRule, Level::kReject, node,
             "`" + std::string(name) + "` looks like `" + plain + "` and is another name; use ASCII names");
