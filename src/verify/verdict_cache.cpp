@@ -1,6 +1,9 @@
 #include "verify/verdict_cache.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/sha256.h"
 
 namespace autotriton::verify {
@@ -85,6 +87,20 @@ bool is_lasting(const Verdict& verdict) {
   return true;
 }
 
+/// Digest of a file of any size, mapped rather than read. Throws UserError if it cannot be opened.
+std::string digest_of(const fs::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  std::error_code error;
+  const auto bytes = static_cast<std::size_t>(fs::file_size(file, error));
+  void* memory = fd >= 0 && !error && bytes > 0 ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+  if (fd >= 0) ::close(fd);
+  if (memory == MAP_FAILED)
+    throw UserError({.where = file.string(), .what = "cannot be read", .fix = "keep the program's folder together"});
+  std::string digest = sha256_hex({static_cast<const char*>(memory), bytes});
+  ::munmap(memory, bytes);
+  return digest;
+}
+
 /// Time of the last change of a file or folder; 0 where it is not there.
 std::int64_t changed_at(const fs::path& path) {
   std::error_code error;
@@ -154,14 +170,14 @@ VerdictCache::VerdictCache(const fs::path& file, std::string who, std::uint64_t 
 VerdictCache::~VerdictCache() = default;
 
 std::string VerdictCache::identity(const fs::path& program, const execution::ForkServer::Options& server) {
-  std::string everything = sha256_hex(read_file(program));
+  std::string everything = digest_of(program);
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(server.worker)) {
     if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) everything += file.filename().string() + sha256_hex(read_file(file));
-  everything += sha256_hex(read_file(server.confine_library));
+  for (const fs::path& file : files) everything += file.filename().string() + digest_of(file);
+  everything += digest_of(server.confine_library);
   // The packages of an environment: installing one changes the folder that holds it.
   std::error_code error;
   everything += server.python.string() + std::to_string(changed_at(fs::canonical(server.python, error)));
