@@ -46,10 +46,10 @@ std::string request_id(std::string_view given) {
         return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == ':';
       });
   if (usable) return std::string(given);
-  static const auto start = std::random_device()();
+  static const auto kStart = std::random_device()();
   static std::atomic<std::uint64_t> count{0};
   std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "r%08x-%llu", static_cast<unsigned>(start),
+  std::snprintf(text.data(), text.size(), "r%08x-%llu", static_cast<unsigned>(kStart),
                 static_cast<unsigned long long>(++count));
   return text.data();
 }

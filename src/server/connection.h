@@ -18,7 +18,7 @@ namespace autotriton::server {
 
 /// What all connections of a server share.
 struct Shared {
-  explicit Shared(const ServerOptions& given) : options(given), key(given.api_key) {}
+  explicit Shared(ServerOptions given) : options(std::move(given)), key(options.api_key) {}
   ServerOptions options;
   BearerKey key;
   Router router;

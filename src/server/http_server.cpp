@@ -28,18 +28,18 @@ const std::string kPrefix = HttpServer::kMetricPrefix;
 constexpr std::size_t kMaxTurnedAway = 64;
 
 std::string method_label(const std::string& method) {
-  static const std::set<std::string> known = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "-"};
-  return known.contains(method) ? method : "other";
+  static const std::set<std::string> kKnown = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "-"};
+  return kKnown.contains(method) ? method : "other";
 }
 
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(const ServerOptions& options, Metrics& given)
+  Impl(ServerOptions options, Metrics& given)
       : metrics(given),
         context(std::make_shared<asio::io_context>(1)),
         work(context->get_executor()),
-        shared(std::make_shared<Shared>(options)),
+        shared(std::make_shared<Shared>(std::move(options))),
         pause(*context) {
     metrics.counter(kPrefix + "http_requests_total", "Requests answered, by route, method and status.");
     metrics.histogram(kPrefix + "http_request_seconds", "From a whole request to its answer, by route.",
@@ -231,7 +231,8 @@ struct HttpServer::Impl {
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;
 };
 
-HttpServer::HttpServer(ServerOptions options, Metrics& metrics) : impl_(std::make_unique<Impl>(options, metrics)) {}
+HttpServer::HttpServer(ServerOptions options, Metrics& metrics)
+    : impl_(std::make_unique<Impl>(std::move(options), metrics)) {}
 
 HttpServer::~HttpServer() { impl_->stop(std::chrono::steady_clock::now()); }
 
