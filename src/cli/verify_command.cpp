@@ -4,13 +4,13 @@
 #include <charconv>
 #include <cstdio>
 #include <iostream>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "cli/cache_options.h"
 #include "cli/commands.h"
+#include "cli/judging_options.h"
 #include "cli/queue_options.h"
 #include "cli/server_options.h"
 #include "reward/fleet.h"
@@ -26,30 +26,23 @@ namespace autotriton::cli {
 namespace {
 
 struct Flags {
+  JudgingOptions judging;
   std::string problem;
   std::string candidate;
   std::string answer;
   std::string entry;
   std::string pairs;
   std::string out = "-";
-  std::string tasks;
   std::string suite;
-  std::string profile = "paper";
   std::string device = "auto";
-  std::string shapes = "both";
-  std::string target = "sm_90";
   std::string seed;
   std::string keep;
   std::string sarif;
-  std::vector<std::string> budgets;
   QueueOptions queue;
   CacheOptions cache;
-  int trials = 7;
-  int jobs = 0;
   int repeat = 1;
   bool json = false;
   bool quiet = false;
-  bool require_sandbox = false;
   std::vector<std::string> without;  ///< Confinements, for tests.
 };
 
@@ -57,32 +50,9 @@ UserError bad_option(const std::string& option, const std::string& what, const s
   return UserError({.where = option, .what = what, .fix = fix});
 }
 
-int read_target(const std::string& text) {
-  int capability = 0;
-  const bool prefixed = text.starts_with("sm_");
-  const auto [end, error] = std::from_chars(text.data() + (prefixed ? 3 : 0), text.data() + text.size(), capability);
-  if (!prefixed || error != std::errc() || end != text.data() + text.size() || capability < 75 || capability > 130) {
-    throw bad_option("--target " + text, "not a GPU that can be compiled for", "write it as sm_80, sm_89, sm_90 …");
-  }
-  return capability;
-}
-
-void read_budgets(const std::vector<std::string>& given, verify::Budgets& budgets) {
-  for (const std::string& item : given) {
-    const auto equals = item.find('=');
-    char* end = nullptr;
-    const double seconds = equals == std::string::npos ? 0 : std::strtod(item.c_str() + equals + 1, &end);
-    const bool number = end != nullptr && *end == '\0' && seconds > 0 && seconds < 1e6;
-    if (!number || !budgets.set(item.substr(0, equals), seconds)) {
-      throw bad_option("--budget " + item, "not STAGE=SECONDS", "the stages are " + verify::Budgets::names());
-    }
-  }
-}
-
 /// The profile's options, and over them those that were given.
 verify::VerifyOptions read_options(const Flags& flags, const reward::Profile& profile, const CLI::App& app) {
-  verify::VerifyOptions options;
-  profile.apply(options);
+  verify::VerifyOptions options = flags.judging.resolve(profile, app);
   if (!flags.seed.empty()) {
     std::uint64_t seed = 0;
     const auto [end, error] = std::from_chars(flags.seed.data(), flags.seed.data() + flags.seed.size(), seed);
@@ -90,15 +60,6 @@ verify::VerifyOptions read_options(const Flags& flags, const reward::Profile& pr
       throw bad_option("--seed " + flags.seed, "not a whole number", "a verdict shows its seed");
     options.seed = seed;
   }
-  if (app.count("--trials") != 0) options.trials = flags.trials;
-  if (app.count("--shapes") != 0) {
-    options.shapes = flags.shapes == "original" ? verify::Shapes::kOriginal
-                     : flags.shapes == "scaled" ? verify::Shapes::kScaled
-                                                : verify::Shapes::kBoth;
-  }
-  if (app.count("--target") != 0) options.capability = read_target(flags.target);
-  read_budgets(flags.budgets, options.budgets);
-  if (flags.require_sandbox) options.require_sandbox = true;
   options.keep = flags.keep;
   return options;
 }
@@ -140,8 +101,11 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const r
   const bool raw = !flags.answer.empty();
   const verify::VerifyRequest request{
       .id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
-  execution::ForkServer server(server_options(interrupt, flags.without));
-  verify::Verifier verifier(server, options);
+  const execution::ForkServer::Options where = server_options(interrupt, flags.without);
+  verify::VerifyOptions how = options;
+  how.cache = flags.cache.open(where);
+  execution::ForkServer server(where);
+  verify::Verifier verifier(server, how);
   verify::Verdict verdict = verifier.verify(request);
   profile.set_reward(verdict);
   if (interrupt.requested()) return 130;
@@ -152,6 +116,8 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const r
   } else {
     std::cout << verify::to_text(verdict, ::isatty(STDOUT_FILENO) != 0) << std::flush;
   }
+  if (!raw && verdict.reason == verify::Reason::kSyntaxError && request.text.find("```") != std::string::npos)
+    std::fprintf(stderr, "autotriton: this looks like a model's raw reply: give it with --answer\n");
   if (!std::cout)
     throw UserError({.where = "standard output", .what = "cannot be written", .fix = "free space, or mend the pipe"});
   return verify::exit_code(verdict);
@@ -165,7 +131,7 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const
                              .jobs = jobs,
                              .progress = !flags.quiet,
                              .complete = [&](verify::Verdict& verdict) { profile.set_reward(verdict); }};
-  if (!flags.tasks.empty()) batch.tasks = flags.tasks;
+  if (!flags.judging.tasks.empty()) batch.tasks = flags.judging.tasks;
   const auto interrupted = [&] { return interrupt.requested(); };
   verify::BatchSummary summary;
   if (flags.queue.url.empty()) {
@@ -263,7 +229,6 @@ int verify_command(int argc, char** argv) {
                  "file for verdicts as JSON, one a line; with --jsonl it is continued where an earlier run ended")
       ->group("Many answers")
       ->capture_default_str();
-  app.add_option("--tasks", flags.tasks, "JSONL file of tasks that pairs name by task_id")->group("Many answers");
   flags.cache.add_to(app, "Many answers");
   app.add_option("--suite", flags.suite, "folder of .case files: judge each and compare with what it is due")
       ->group("Many answers");
@@ -272,35 +237,17 @@ int verify_command(int argc, char** argv) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str()
       ->group("Many answers");
-  app.add_option("--jobs", flags.jobs, "answers judged at once (default: one a core)")
-      ->check(CLI::Range(0, 1024))
-      ->group("Many answers");
+  flags.judging.add_to(app, "How", "Many answers");
   flags.queue.add_to(app, "Many answers", false);
   app.add_flag("--quiet", flags.quiet, "no progress")->group("Many answers");
-  app.add_option("--profile", flags.profile,
-                 "what a verdict is worth and how strictly it is judged: a name (`autotriton profiles list`) or a file")
-      ->capture_default_str()
-      ->group("How");
   app.add_option("--device", flags.device, "auto, cpu or cuda")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->capture_default_str()
       ->group("How");
-  app.add_option("--trials", flags.trials, "runs on secret inputs of seven kinds")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str()
-      ->group("How");
-  app.add_option("--shapes", flags.shapes, "sizes to judge at")
-      ->check(CLI::IsMember({"original", "scaled", "both"}))
-      ->capture_default_str()
-      ->group("How");
-  app.add_option("--target", flags.target, "GPU that launches are compiled for")->capture_default_str()->group("How");
   app.add_option("--seed", flags.seed,
                  "replay the inputs of a verdict; never for rewards, where inputs must stay secret")
       ->group("How");
-  app.add_option("--budget", flags.budgets, "STAGE=SECONDS, repeatable; stages: " + verify::Budgets::names())
-      ->group("How");
   app.add_option("--without", flags.without)->delimiter(',')->group("");  // For tests: not shown.
-  app.add_flag("--require-sandbox", flags.require_sandbox, "an error where a confinement is missing")->group("How");
   app.add_option("--keep", flags.keep, "folder for what is needed to replay each answer that was not accepted")
       ->group("How");
   try {
@@ -320,10 +267,10 @@ int verify_command(int argc, char** argv) {
   if (!flags.sarif.empty() && flags.problem.empty())
     throw bad_option("--sarif", "it takes one answer", "give --problem, or `autotriton rules check --sarif` the files");
   check_queue(flags, app);
-  const reward::Profile profile = reward::Profile::find(flags.profile);
+  const reward::Profile profile = reward::Profile::find(flags.judging.profile);
   if (const auto warning = profile.warning_without_timing()) std::fprintf(stderr, "autotriton: %s\n", warning->c_str());
   const verify::VerifyOptions options = read_options(flags, profile, app);
-  const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int jobs = flags.judging.number_of_jobs();
   const InterruptGuard interrupt;
   if (!flags.pairs.empty()) return verify_pairs(flags, options, profile, jobs, interrupt);
   if (!flags.suite.empty()) return verify_suite(flags, options, jobs, interrupt);
