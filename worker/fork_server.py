@@ -21,6 +21,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 from typing import Any, NoReturn
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1", NUMEXPR_NUM_THREADS="1")
@@ -242,6 +243,7 @@ def start_job(mode: str, job: Record, channel: int, output: int, limits: Limits,
         room.confine.autotriton_confine_process(ctypes.byref(limits), ctypes.byref(report))
         os.makedirs(folder, mode=0o700, exist_ok=True)
         os.environ.update(HOME=folder, TMPDIR=folder, TRITON_CACHE_DIR=os.path.join(folder, "triton"), TRITON_HOME=folder)
+        tempfile.tempdir = folder  # The server has looked it up for itself.
         os.chdir(folder)
         gc.enable()
         peer = Channel(connection)
