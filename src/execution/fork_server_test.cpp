@@ -373,7 +373,7 @@ print(json.dumps({"children": children, "thread": attempt(lambda: threading.Thre
   EXPECT_THAT(none["thread"].get<std::string>(), StartsWith("RuntimeError"));
   const Json few = answer_of(source, {.processes = 6});
   EXPECT_GE(few["children"], 1);
-  EXPECT_LE(few["children"], kNamespaces ? 5 : 5 + 256) << "a count that is shared with all of this user's processes";
+  EXPECT_LE(few["children"], kNamespaces ? 5 : 399) << "a count that is shared with all of this user's processes";
 }
 
 TEST_F(ForkServerTest, MemoryFilesAndItsFolderHaveTheirLimits) {
