@@ -139,7 +139,7 @@ def soak(count: int, jobs: int, seed: int, extra: list[str]) -> list[str]:
         done = 0
         with open(folder / "errors", "wb") as errors:
             process = subprocess.Popen(
-                [PROGRAM, "verify", "--suite", folder / "run", "--jobs", str(jobs), "--budget", "load=8", "--budget", "run=20", *extra],
+                [PROGRAM, "verify", "--suite", folder / "run", "--jobs", str(jobs), "--budget", "load=10", "--budget", "run=60", *extra],
                 stdout=subprocess.PIPE, stderr=errors, text=True, cwd=work, env=surroundings, start_new_session=True,
             )
             usage = Usage(process.pid)
