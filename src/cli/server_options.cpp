@@ -14,7 +14,7 @@ std::uint32_t read_without(const std::vector<std::string>& words) {
     const std::uint32_t bit = word == "namespaces" ? kWithoutNamespaces
                               : word == "landlock" ? kWithoutLandlock
                               : word == "cgroup"   ? kWithoutCgroup
-                                                   : 0;
+                                                   : 0U;
     if (bit == 0) {
       throw UserError({.where = "--without " + word,
                        .what = "not a confinement that can be left out",

@@ -46,9 +46,9 @@ struct LeafComparison {
   std::uint64_t nonfinite = 0;
   double max_abs = 0;
   double max_rel = 0;
-  std::vector<std::int64_t> index;  ///< Of the worst element.
-  std::string expected;
-  std::string actual;
+  std::vector<std::int64_t> index{};  ///< Of the worst element.
+  std::string expected{};
+  std::string actual{};
 };
 
 /// A trial's comparison: structure first, then leaves.

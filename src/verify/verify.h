@@ -43,16 +43,16 @@ class VerdictCache;
 
 /// What a new option changes in a verdict must change the cache's key too (verdict_cache.cpp).
 struct VerifyOptions {
-  std::optional<std::uint64_t> seed;  ///< For replay; else from the system's random source, anew for each answer.
+  std::optional<std::uint64_t> seed{};  ///< For replay; else from the system's random source, anew for each answer.
   int trials = 7;
   Shapes shapes = Shapes::kBoth;
   int capability = 90;  ///< Of the GPU that is compiled for: 80, 90 …
-  Budgets budgets;
+  Budgets budgets{};
   bool require_sandbox = false;
   TorchCompute torch_compute = TorchCompute::kRefuse;
   bool skip_rules = false;             ///< Only for testing the sandbox: hostile code then reaches it.
-  std::filesystem::path keep;          ///< Where what a replay needs is written; empty for nowhere.
-  std::shared_ptr<VerdictCache> cache;  ///< Asked first, unless a seed is given; may be null.
+  std::filesystem::path keep{};        ///< Where what a replay needs is written; empty for nowhere.
+  std::shared_ptr<VerdictCache> cache{};  ///< Asked first, unless a seed is given; may be null.
   std::int64_t max_elements = 60'000;  ///< Inputs, outputs and weights that the interpreter is asked to handle.
 };
 
