@@ -11,10 +11,10 @@ namespace {
 std::uint32_t read_without(const std::vector<std::string>& words) {
   std::uint32_t without = 0;
   for (const std::string& word : words) {
-    const std::uint32_t bit = word == "namespaces" ? kWithoutNamespaces
-                              : word == "landlock" ? kWithoutLandlock
-                              : word == "cgroup"   ? kWithoutCgroup
-                                                   : 0U;
+    std::uint32_t bit = 0;
+    if (word == "namespaces") bit = kWithoutNamespaces;
+    if (word == "landlock") bit = kWithoutLandlock;
+    if (word == "cgroup") bit = kWithoutCgroup;
     if (bit == 0) {
       throw UserError({.where = "--without " + word,
                        .what = "not a confinement that can be left out",
