@@ -18,26 +18,26 @@ import triton.language as tl
 OutOfBounds, Bounds = interpreter_memory.OutOfBounds, interpreter_memory.Bounds
 
 
-@triton.jit
-def copy_at(x, y, offset, SIZE: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def copy_at(x: Any, y: Any, offset: Any, SIZE: tl.constexpr) -> None:
     lanes = tl.arange(0, SIZE)
     tl.store(y + lanes, tl.load(x + offset + lanes))
 
 
-@triton.jit
-def store_at(x, y, offset, SIZE: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def store_at(x: Any, y: Any, offset: Any, SIZE: tl.constexpr) -> None:
     lanes = tl.arange(0, SIZE)
     tl.store(y + offset + lanes, tl.load(x + lanes))
 
 
-@triton.jit
-def add_at(x, y, offset, SIZE: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def add_at(x: Any, y: Any, offset: Any, SIZE: tl.constexpr) -> None:
     lanes = tl.arange(0, SIZE)
     tl.atomic_add(y + offset + lanes, tl.load(x + lanes))
 
 
-@triton.jit
-def copy_block_at(x, y, offset, SIZE: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def copy_block_at(x: Any, y: Any, offset: Any, SIZE: tl.constexpr) -> None:
     block = tl.make_block_ptr(x, (SIZE,), (1,), (offset,), (SIZE,), (0,))
     tl.store(y + tl.arange(0, SIZE), tl.load(block))
 

@@ -162,7 +162,7 @@ def attempts(ask: Record) -> Iterator[tuple[str, str, Callable[[], Any]]]:
         yield "reading files", "read a file of the home folder", lambda: read(ask["home_file"])
     yield "reading files", "read a neighbour's folder", lambda: read(f"{ask['neighbour_folder']}/secret")
     for folder in (outside, "/tmp", "/var/tmp", "/dev/shm", "/usr/lib", home, sys.prefix, os.path.dirname(os.path.abspath(__file__))):
-        yield "writing files", f"write in {folder}", lambda folder=folder: write(f"{folder}/{ask['mark']}")
+        yield "writing files", f"write in {folder}", functools.partial(write, f"{folder}/{ask['mark']}")
     yield "writing files", "change the mode of a file of ours", lambda: os.chmod(f"{outside}/secret", 0o777)
     yield "writing files", "change the mode of our own code", lambda: os.chmod(os.path.abspath(__file__), 0o644)
     yield "writing files", "cut a file of ours short", lambda: os.truncate(f"{outside}/secret", 0)
@@ -172,15 +172,15 @@ def attempts(ask: Record) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     yield "network", "make a datagram socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     yield "network", "make a netlink socket", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
     for who, pid in others:
-        yield "signals", f"signal {who}", lambda pid=pid: os.kill(pid, signal.SIGURG)
-        yield "signals", f"signal a thread of {who}", lambda pid=pid: system("tgkill", pid, pid, int(signal.SIGURG))
-        yield "signals", f"get a handle of {who}", lambda pid=pid: system("pidfd_open", pid, 0)
-        yield "signals", f"limit {who}", lambda pid=pid: system("prlimit64", pid, 0, None, (ctypes.c_uint64 * 2)())
-        yield "signals", f"slow {who} down", lambda pid=pid: system("setpriority", 0, pid, 19)
-        yield "other processes", f"trace {who}", lambda pid=pid: system("ptrace", PTRACE_ATTACH, pid, 0, 0)
-        yield "other processes", f"read the memory of {who}", lambda pid=pid: system("process_vm_readv", pid, 0, 0, 0, 0, 0)
+        yield "signals", f"signal {who}", functools.partial(os.kill, pid, signal.SIGURG)
+        yield "signals", f"signal a thread of {who}", functools.partial(system, "tgkill", pid, pid, int(signal.SIGURG))
+        yield "signals", f"get a handle of {who}", functools.partial(system, "pidfd_open", pid, 0)
+        yield "signals", f"limit {who}", functools.partial(system, "prlimit64", pid, 0, None, (ctypes.c_uint64 * 2)())
+        yield "signals", f"slow {who} down", functools.partial(system, "setpriority", 0, pid, 19)
+        yield "other processes", f"trace {who}", functools.partial(system, "ptrace", PTRACE_ATTACH, pid, 0, 0)
+        yield "other processes", f"read the memory of {who}", functools.partial(system, "process_vm_readv", pid, 0, 0, 0, 0, 0)
         for name in ("environ", "maps", "cmdline"):
-            yield "other processes", f"read /proc/{who}/{name}", lambda pid=pid, name=name: read(f"/proc/{pid}/{name}")
+            yield "other processes", f"read /proc/{who}/{name}", functools.partial(read, f"/proc/{pid}/{name}")
     yield "other processes", "list processes", foreign_processes
     if os.getpid() != 1:
         yield "other processes", "read /proc/1/environ", lambda: read("/proc/1/environ")
@@ -192,7 +192,7 @@ def attempts(ask: Record) -> Iterator[tuple[str, str, Callable[[], Any]]]:
     yield "system calls", "make shared memory", lambda: system("shmget", 0, 4096, 0o1600)
     yield "system calls", "use the kernel's keys", lambda: system("keyctl", 0, -3, 1)
     for name in ("bpf", "io_uring_setup", "perf_event_open", "userfaultfd", "personality"):
-        yield "system calls", name, lambda name=name: system(name, 0, 0, 0, 0, 0)
+        yield "system calls", name, functools.partial(system, name, 0, 0, 0, 0, 0)
     yield "privileges", "be root", be_root
     yield "privileges", "hold a capability", capabilities
     yield "secrets", "find a secret of the front's environment", lambda: secret_in_environment(ask["secret"])
