@@ -71,6 +71,7 @@ void check_imports(Context& context);        // import-not-allowed
 void check_rebound_names(Context& context);  // name-rebound
 void check_jit_bodies(Context& context);     // jit-body-not-triton, jit-body-no-load, jit-body-no-store
 void check_surroundings(Context& context);   // tampering, sniffing, side-effects, device-read
+void check_signs(Context& context);          // sniffing, called with the surroundings
 void check_outputs(Context& context);        // output-not-from-kernel
 void check_fallbacks(Context& context);      // fallback
 void check_result_caches(Context& context);  // result-cache

@@ -217,6 +217,11 @@ class JitBodies {
     for (const Value& callee : syntax::ValueSet(resolver_.values(function))) {
       switch (callee.kind) {
         case ValueKind::kFunction: {
+          if (runs_while_compiling(callee.node)) {
+            // Its body is Python that the compiler runs on constants: held to what a jit body may say.
+            if (constant_functions_.insert(callee.node).second) visit(module_.child(callee.node, Field::kBody));
+            break;
+          }
           const NodeId named = module_.child(callee.node, Field::kName);
           refuse(call,
                  "calling " + (named == kNoNode ? std::string("a lambda")
@@ -238,6 +243,15 @@ class JitBodies {
           break;
       }
     }
+  }
+
+  /// @triton.constexpr_function, and nothing else above it.
+  bool runs_while_compiling(NodeId function) {
+    const auto decorators = resolver_.decorators(function);
+    return decorators.size() == 1 && std::ranges::all_of(decorators, [&](NodeId decorator) {
+             const auto name = resolver_.external(decorator);
+             return name && name->starts_with("triton.") && name->ends_with(".constexpr_function");
+           });
   }
 
   void check_external_call(NodeId call, const std::string& name) {
@@ -311,7 +325,7 @@ class JitBodies {
       if (launch.jit_function != kNoNode) first = launch.jit_function;
     }
     const std::string name(module_.name_of(module_.child(first, Field::kName)));
-    if (!loads && launches_take_inputs()) {
+    if (!loads && launches_pass_inputs_by(stores)) {
       context_.report("jit-body-no-load", Level::kReject, first,
                       name +
                           " and the other launched kernels read no argument, neither with tl.load nor as a number; "
@@ -334,15 +348,77 @@ class JitBodies {
                                                                               : address);
   }
 
-  /// ones_like(x) hands its kernel a size and a buffer: there is nothing to load.
-  bool launches_take_inputs() {
+  /// Whether a launch is handed an input that its kernel, which loads nothing, passes by. ones_like(x) hands over a
+  /// size and a buffer, and what fills the caller's buffer with numbers made of a seed stores to it: nothing is to be
+  /// loaded.
+  bool launches_pass_inputs_by(bool stores) {
+    KernelFlow& flow = context_.flow();
     for (const syntax::Launch& launch : context_.forward.launches()) {
-      for (const NodeId argument : module_.children(module_.child(launch.call, Field::kArguments))) {
-        const bool is_keyword = module_.kind(argument) == Kind::kKeywordArgument;
-        if (context_.flow().may_hold_input(is_keyword ? module_.child(argument, Field::kValue) : argument)) return true;
+      const NodeId arguments = module_.child(launch.call, Field::kArguments);
+      const bool is_plain =
+          std::ranges::none_of(std::to_array({Kind::kListSplat, Kind::kDictionarySplat}), [&](Kind kind) {
+            for (const NodeId argument : module_.children(arguments)) {
+              if (module_.kind(argument) == kind) return true;
+            }
+            return false;
+          });
+      if (launch.jit_function == kNoNode || !is_plain || !stores) {
+        for (const NodeId argument : module_.children(arguments)) {
+          const bool is_keyword = module_.kind(argument) == Kind::kKeywordArgument;
+          if (flow.may_hold_input(is_keyword ? module_.child(argument, Field::kValue) : argument)) return true;
+        }
+        continue;
+      }
+      const std::set<syntax::NameId> stored = flow.stored_parameters(launch.jit_function);
+      const std::set<syntax::NameId> by_value = stored_by_value(launch.jit_function);
+      const auto parameters = resolver_.scopes().parameters(launch.jit_function);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (stored.contains(parameters[i].first)) continue;
+        const NodeId passed = resolver_.argument(launch.call, i, module_.name(parameters[i].first));
+        if (passed == kNoNode) continue;
+        // A seed is a number of the caller's; a value read from a tensor is none.
+        if (by_value.contains(parameters[i].first) ? flow.may_hold_input_tensor(passed) : flow.may_hold_input(passed))
+          return true;
       }
     }
     return context_.forward.launches().empty();
+  }
+
+  /// The parameters that the values and masks of a jit function's stores are made of.
+  std::set<syntax::NameId> stored_by_value(NodeId jit_function) {
+    std::set<syntax::NameId> found;
+    for (const NodeId call : resolver_.scopes().calls_in(jit_function)) {
+      const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
+      const std::string_view name = module_.kind(function) == Kind::kAttribute
+                                        ? module_.name_of(module_.child(function, Field::kAttribute))
+                                        : module_.name_of(function);
+      if (name.find("store") == std::string_view::npos) continue;
+      std::size_t position = 0;
+      for (const NodeId argument : module_.children(module_.child(call, Field::kArguments))) {
+        if (position++ > 0) collect_parameters(argument, found);
+      }
+    }
+    return found;
+  }
+
+  void collect_parameters(NodeId expression, std::set<syntax::NameId>& found) {
+    std::set<NodeId> seen;
+    std::vector<NodeId> pending{expression};
+    while (!pending.empty()) {
+      const NodeId top = pending.back();
+      pending.pop_back();
+      for (NodeId at = top; at < module_.after(top); ++at) {
+        if (module_.kind(at) != Kind::kIdentifier) continue;
+        for (const Binding& binding : resolver_.scopes().lookup(at)) {
+          if (binding.scope == 0 || !seen.insert(binding.target).second) continue;
+          if (binding.kind == BindingKind::kParameter) {
+            found.insert(binding.name);
+          } else if (binding.value != kNoNode) {
+            pending.push_back(binding.value);
+          }
+        }
+      }
+    }
   }
 
   /// arange(start, end, step): what makes a tensor of numbers has nothing to load.
@@ -392,6 +468,7 @@ class JitBodies {
   const syntax::Module& module_;
   syntax::Resolver& resolver_;
   std::set<NodeId> seen_;
+  std::set<NodeId> constant_functions_;
 };
 
 }  // namespace

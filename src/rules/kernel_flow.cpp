@@ -254,6 +254,13 @@ void KernelFlow::link_parameter(const Binding& binding, Variable target) {
   const Kind kind = module_.kind(binding.value);
   if (kind == Kind::kListSplatPattern || kind == Kind::kDictionarySplatPattern) {
     flows_to_[kKernel].push_back(target);
+    resolver_.values(binding.target);
+    // def launch(*args): kernel[grid](*args)
+    for (const NodeId call : resolver_.calls_of(resolver_.scopes()[binding.scope].node)) {
+      for (const NodeId argument : module_.children(module_.child(call, Field::kArguments)))
+        link(target,
+             module_.kind(argument) == Kind::kKeywordArgument ? module_.child(argument, Field::kValue) : argument);
+    }
     return;
   }
   link(target, module_.child(binding.value, Field::kValue));
@@ -266,11 +273,43 @@ void KernelFlow::link_parameter(const Binding& binding, Variable target) {
   }
 }
 
+/// Result(y, n), of a dataclass or a named tuple: the fields hold what the class is called with.
+void KernelFlow::link_fields(NodeId call, NodeId class_definition) {
+  if (resolver_.method(class_definition, "__init__") != kNoNode) return;
+  std::vector<NameId> fields;  // In the order of their definition, the nearest class last.
+  std::vector<NodeId> family = resolver_.bases(class_definition);
+  for (auto owner = family.rbegin(); owner != family.rend(); ++owner) {
+    for (const NodeId statement : module_.children(module_.child(*owner, Field::kBody))) {
+      const NodeId field = module_[statement].first_child;
+      const NodeId name = module_.child(field, Field::kLeft);
+      if (module_.kind(field) != Kind::kAssignment || module_.kind(name) != Kind::kIdentifier ||
+          module_.child(field, Field::kType) == kNoNode)
+        continue;
+      if (std::ranges::find(fields, module_[name].name) == fields.end()) fields.push_back(module_[name].name);
+    }
+  }
+  bool is_plain = true;
+  for (const NodeId argument : module_.children(module_.child(call, Field::kArguments)))
+    is_plain =
+        is_plain && module_.kind(argument) != Kind::kListSplat && module_.kind(argument) != Kind::kDictionarySplat;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Variable field = attribute_variable(fields[i]);
+    if (is_plain) {
+      link(field, resolver_.argument(call, i, module_.name(fields[i])));
+    } else {
+      flows_to_[kKernel].push_back(field);
+    }
+  }
+}
+
 /// y.copy_(z), outs.append(y): what is handed to a method may stay in its object.
 void KernelFlow::link_call(NodeId call) {
   const NodeId function = module_.unwrap(module_.child(call, Field::kFunction));
   const NodeId arguments = module_.child(call, Field::kArguments);
   if (module_.num_children(arguments) == 0) return;
+  for (const Value& callee : syntax::ValueSet(resolver_.values(function))) {
+    if (callee.kind == ValueKind::kClass) link_fields(call, callee.node);
+  }
   const auto link_to = [&](NodeId holder_expression) {
     std::vector<Source> holders;
     sources(holder_expression, true, holders, 0);
@@ -593,22 +632,33 @@ bool KernelFlow::may_come_from_kernel(NodeId expression) {
   return std::ranges::any_of(found, [&](const Source& source) { return touched_[source.variable]; });
 }
 
-bool KernelFlow::may_hold_input(NodeId expression) {
+bool KernelFlow::may_hold_input(NodeId expression) { return may_hold(expression, inputs_, /*only_tensors=*/false); }
+bool KernelFlow::may_hold_input_tensor(NodeId expression) {
+  return may_hold(expression, input_tensors_, /*only_tensors=*/true);
+}
+
+bool KernelFlow::may_hold(NodeId expression, std::vector<bool>& inputs, bool only_tensors) {
   std::vector<Source> found;
   sources(expression, false, found, 0);
-  std::vector<Variable> parameters{kKernel};
+  std::vector<Variable> parameters;
+  if (!only_tensors) parameters.push_back(kKernel);
   for (const NodeId function : context_.entry_functions()) {
     const syntax::ScopeId scope = resolver_.scopes().scope_opened_by(function);
     for (const auto& [name, node] : resolver_.scopes().parameters(function)) {
-      if (module_.name(name) != "out" && module_.name(name) != "self") parameters.push_back(variable(scope, name));
+      if (module_.name(name) == "out" || module_.name(name) == "self") continue;
+      const auto bindings = resolver_.scopes().bindings(scope, name);
+      const bool is_tensor = std::ranges::any_of(bindings, [&](const Binding& binding) {
+        return binding.kind == BindingKind::kParameter && context_.tensors.is_tensor(binding.target);
+      });
+      if (is_tensor || !only_tensors) parameters.push_back(variable(scope, name));
     }
   }
-  if (inputs_.size() != flows_to_.size()) {
-    inputs_.assign(flows_to_.size(), false);
-    for (const Variable parameter : parameters) inputs_[parameter] = true;
-    spread(inputs_);
+  if (inputs.size() != flows_to_.size()) {
+    inputs.assign(flows_to_.size(), false);
+    for (const Variable parameter : parameters) inputs[parameter] = true;
+    spread(inputs);
   }
-  return std::ranges::any_of(found, [&](const Source& source) { return inputs_[source.variable]; });
+  return std::ranges::any_of(found, [&](const Source& source) { return inputs[source.variable]; });
 }
 
 bool KernelFlow::is_no_result(NodeId expression) const {

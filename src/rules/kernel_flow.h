@@ -30,6 +30,10 @@ class KernelFlow {
 
   /// Whether values of an argument of the entry point may be in `expression`; its sizes and types do not count.
   bool may_hold_input(syntax::NodeId expression);
+  /// The same of those arguments that are certainly tensors.
+  bool may_hold_input_tensor(syntax::NodeId expression);
+  /// The parameters of a jit function that it may store through.
+  const std::set<syntax::NameId>& stored_parameters(syntax::NodeId jit_function);
 
   /// Whether code below `node` launches a kernel, itself or through functions that it calls.
   bool launches(syntax::NodeId node) const;
@@ -55,13 +59,14 @@ class KernelFlow {
   void link(Variable target, syntax::NodeId value, bool is_alias = true);
   void link_parameter(const syntax::Binding& binding, Variable target);
   void link_call(syntax::NodeId call);
+  void link_fields(syntax::NodeId call, syntax::NodeId class_definition);
   void touch_launch(const syntax::Launch& launch);
   void touch(syntax::NodeId expression);
   void spread(std::vector<bool>& reached) const;
   void sources(syntax::NodeId expression, bool is_alias, std::vector<Source>& into, int depth);
   void call_sources(syntax::NodeId call, bool is_alias, std::vector<Source>& into, int depth);
   void argument_sources(syntax::NodeId call, bool is_alias, std::vector<Source>& into, int depth);
-  const std::set<syntax::NameId>& stored_parameters(syntax::NodeId jit_function);
+  bool may_hold(syntax::NodeId expression, std::vector<bool>& inputs, bool only_tensors);
   void mentioned_parameters(syntax::NodeId node, std::set<syntax::NodeId>& seen, std::set<syntax::NameId>& into) const;
 
   Context& context_;
@@ -71,6 +76,7 @@ class KernelFlow {
   std::vector<std::vector<Variable>> flows_to_;  // By variable: those that may hold its values.
   std::vector<bool> touched_;
   std::vector<bool> inputs_;  // Those that may hold an argument of the entry point; made when first asked for.
+  std::vector<bool> input_tensors_;
   std::unordered_set<syntax::NodeId> launching_;  // Functions.
   std::vector<syntax::NodeId> launching_calls_;   // Sorted.
   std::map<syntax::NodeId, std::set<syntax::NameId>> stored_;

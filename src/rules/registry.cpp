@@ -73,7 +73,8 @@ constexpr auto kJitBodies = std::to_array<RuleInfo>({
     {.id = "jit-body-no-load",
      .level = Level::kReject,
      .sentence = "No launched kernel loads from an argument.",
-     .reason = "A kernel that reads nothing computes nothing from the inputs.",
+     .reason =
+         "A kernel that is handed inputs and reads none computes nothing from them; one that only fills a buffer may.",
      .remedy = "Pass the inputs to the kernel and tl.load them."},
     {.id = "jit-body-no-store",
      .level = Level::kReject,
@@ -91,7 +92,9 @@ constexpr auto kSurroundings = std::to_array<RuleInfo>({
      .remedy = "Leave other modules as they are; choose precision inside the kernel."},
     {.id = "sniffing",
      .level = Level::kReject,
-     .sentence = "The answer looks at frames, modules, the environment or the evaluator, or reads a tensor as text.",
+     .sentence = "The answer looks at frames, modules, the environment or the evaluator, reads a tensor as text, or "
+                 "lets a branch "
+                 "follow the clock, the mode of gradients, an address or a count of its calls.",
      .reason = "A result may depend on the inputs and parameters only, and their values belong to the kernel.",
      .remedy = "Remove it; compute from the inputs."},
     {.id = "side-effects",

@@ -524,6 +524,9 @@ class Surroundings {
 
 }  // namespace
 
-void check_surroundings(Context& context) { Surroundings(context).run(); }
+void check_surroundings(Context& context) {
+  Surroundings(context).run();
+  check_signs(context);
+}
 
 }  // namespace autotriton::rules

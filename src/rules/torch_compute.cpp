@@ -420,9 +420,66 @@ class TorchCompute {
     const auto receivers = context_.resolver.values(object);
     bool is_other = !receivers.empty();  // Known, and nothing among it can be a tensor.
     for (const Value& receiver : receivers) is_other = is_other && is_no_tensor(receiver);
-    if (is_other) return;
+    if (is_other || is_counted(call, function)) return;
     check_method_name(call, module_.name_of(module_.child(function, Field::kAttribute)),
                       context_.tensors.is_tensor(object));
+  }
+
+  /// bn.num_batches_tracked.add_(1): a count of batches, to which only a number of the host is added.
+  bool is_counted(NodeId call, NodeId function) {
+    const NodeId object = module_.child(function, Field::kObject);
+    const NodeId arguments = module_.child(call, Field::kArguments);
+    if (module_.name_of(module_.child(function, Field::kAttribute)) != "add_" || module_.num_children(arguments) != 1 ||
+        module_.kind(module_.nth_child(arguments, 0)) != Kind::kInteger || !is_integer_buffer(object))
+      return false;
+    note_count(call);
+    return true;
+  }
+
+  void note_count(NodeId node) {
+    context_.report_line(kRule, Level::kNote, node, "a counter is raised in PyTorch; the result must not depend on it");
+  }
+
+  /// A counter of torch's batch norms, or an attribute that only ever is a tensor of one integer.
+  bool is_integer_buffer(NodeId object) {
+    object = module_.unwrap(object);
+    if (module_.kind(object) != Kind::kAttribute) return false;
+    const std::string_view name = module_.name_of(module_.child(object, Field::kAttribute));
+    for (const Value& holder : syntax::ValueSet(context_.resolver.values(module_.child(object, Field::kObject)))) {
+      if (holder.kind == ValueKind::kResult) {
+        if (name == "num_batches_tracked" && is_batch_norm(context_.resolver.text(holder))) return true;
+        continue;
+      }
+      if (holder.kind != ValueKind::kInstance) continue;
+      const auto stores = context_.resolver.scopes().attribute_stores(name);
+      if (stores.empty())
+        return name == "num_batches_tracked" &&
+               std::ranges::any_of(context_.resolver.external_bases(holder.node),
+                                   [](const std::string& base) { return is_batch_norm(base); });
+      return std::ranges::all_of(stores, [&](const syntax::AttributeStore& store) {
+        return store.item == syntax::kWhole && is_integer_tensor(store.value);
+      });
+    }
+    return false;
+  }
+
+  static bool is_batch_norm(std::string_view name) {
+    return name.starts_with("torch.nn.") && last_part(name).find("BatchNorm") != std::string_view::npos;
+  }
+
+  /// torch.tensor(0), torch.zeros((), dtype=torch.long)
+  bool is_integer_tensor(NodeId expression) {
+    expression = module_.unwrap(expression);
+    if (module_.kind(expression) == Kind::kNone) return true;
+    if (module_.kind(expression) != Kind::kCall) return false;
+    const auto maker = context_.resolver.external(module_.child(expression, Field::kFunction));
+    const NodeId first = module_.unwrap(context_.resolver.argument(expression, 0, "data"));
+    if (maker == "torch.tensor") return module_.kind(first) == Kind::kInteger;
+    if (maker != "torch.zeros") return false;
+    const auto type = context_.resolver.external(context_.resolver.argument(expression, module_.num_nodes(), "dtype"));
+    const bool is_one = (module_.kind(first) == Kind::kTuple && module_.num_children(first) == 0) ||
+                        (module_.kind(first) == Kind::kInteger && module_.text(first) == "1");
+    return is_one && (type == "torch.long" || type == "torch.int64" || type == "torch.int32" || type == "torch.int");
   }
 
   void check_method_name(NodeId call, std::string_view method, bool receiver_is_tensor) {
@@ -500,6 +557,8 @@ class TorchCompute {
   void check_augmented(NodeId node) {
     const NodeId target = module_.child(node, Field::kLeft);
     if (module_[node].op == Op::kMatmul) return refuse_arithmetic(node);
+    if (module_.kind(module_.child(node, Field::kRight)) == Kind::kInteger && is_integer_buffer(target))
+      return note_count(node);
     if (context_.tensors.is_tensor(target) || context_.tensors.is_tensor(module_.child(node, Field::kRight)))
       refuse_arithmetic(node);
   }

@@ -317,8 +317,11 @@ void Resolver::index_call_sites() {
     for (const NodeId decorator : decorators(definition)) {
       const ValueSet callees = values(decorator);
       for (const Value& callee : callees) {
-        if (callee.kind == ValueKind::kFunction)
-          call_sites_[callee.node].push_back({.call = definition, .decorates = true});
+        if (callee.kind == ValueKind::kFunction || callee.kind == ValueKind::kClass)
+          add_call_site(callee, {.call = definition, .decorates = true});
+        if (callee.kind != ValueKind::kInstance) continue;
+        if (const NodeId call = method(callee.node, "__call__"); call != kNoNode)
+          call_sites_[call].push_back({.call = definition, .offset = 1, .decorates = true});
       }
     }
   }
@@ -339,6 +342,16 @@ std::vector<NodeId> Resolver::arguments_for(NodeId function, std::size_t index) 
     if (result.size() >= 64) break;  // More callers say nothing new.
     if (const NodeId passed = argument(site.call, index - site.offset, name); passed != kNoNode)
       result.push_back(passed);
+  }
+  return result;
+}
+
+std::vector<NodeId> Resolver::calls_of(NodeId function) const {
+  std::vector<NodeId> result;
+  const auto found = call_sites_.find(function);
+  if (!sites_indexed_ || found == call_sites_.end()) return result;
+  for (const CallSite& site : found->second) {
+    if (!site.decorates && result.size() < 64) result.push_back(site.call);
   }
   return result;
 }
@@ -372,9 +385,9 @@ ValueSet Resolver::compute_parameter(const Binding& binding) {
   const bool is_rest = kind == Kind::kListSplatPattern || kind == Kind::kDictionarySplatPattern;
   if (!is_rest && !indexing_sites_) {
     for (const NodeId passed : arguments_for(function, index)) add_all(result, values(passed));
-    if (const auto found = call_sites_.find(function); found != call_sites_.end() && index == 0) {
-      for (const CallSite& site : found->second) {
-        if (site.decorates) add(result, {.kind = ValueKind::kFunction, .node = site.call});
+    if (const auto found = call_sites_.find(function); found != call_sites_.end()) {
+      for (const CallSite& site : std::vector<CallSite>(found->second)) {
+        if (site.decorates && site.offset == index) add_all(result, beneath_decorator(site.call, function));
       }
     }
   }

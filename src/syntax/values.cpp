@@ -297,21 +297,47 @@ ValueSet Resolver::definition_values(NodeId definition) {
   definition_memo_[definition] = result;  // A decorator may lead back here.
   std::vector<NodeId> applied = decorators(definition);
   std::ranges::reverse(applied);
-  for (const NodeId decorator : applied) {
-    const ValueSet callees = values(decorator);
-    for (const Value& callee : callees) {
-      const bool is_jit =
-          (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
-      if (is_jit) {
-        result = jit_of(result);
-      } else if (callee.kind == ValueKind::kClass) {
-        result = {{.kind = ValueKind::kInstance, .node = callee.node}};
-      } else if (callee.kind == ValueKind::kFunction) {
-        for (const NodeId returned : scopes_.returns_of(callee.node)) add_all(result, values(returned));
+  for (const NodeId decorator : applied) decorate(result, decorator);
+  definition_memo_[definition] = result;
+  return result;
+}
+
+void Resolver::decorate(ValueSet& decorated, NodeId decorator) {
+  const ValueSet callees = values(decorator);
+  for (const Value& callee : callees) {
+    const bool is_jit =
+        (callee.kind == ValueKind::kExternal || callee.kind == ValueKind::kResult) && is_jit_decorator(text(callee));
+    if (is_jit) {
+      decorated = jit_of(decorated);
+    } else if (callee.kind == ValueKind::kClass) {
+      decorated = {{.kind = ValueKind::kInstance, .node = callee.node}};
+    } else if (callee.kind == ValueKind::kFunction) {
+      for (const NodeId returned : scopes_.returns_of(callee.node)) add_all(decorated, values(returned));
+    } else if (callee.kind == ValueKind::kInstance) {
+      if (const NodeId call = method(callee.node, "__call__"); call != kNoNode) {
+        for (const NodeId returned : scopes_.returns_of(call)) add_all(decorated, values(returned));
       }
     }
   }
-  definition_memo_[definition] = result;
+}
+
+/// What a decorator is given: the definition, under the decorators that stand below it.
+ValueSet Resolver::beneath_decorator(NodeId definition, NodeId decorating_function) {
+  ValueSet result;
+  add(result, {.kind = module_.kind(definition) == Kind::kClass ? ValueKind::kClass : ValueKind::kFunction,
+               .node = definition});
+  std::vector<NodeId> applied = decorators(definition);
+  std::ranges::reverse(applied);
+  for (const NodeId decorator : applied) {
+    const ValueSet callees = values(decorator);
+    const bool is_reached = std::ranges::any_of(callees, [&](const Value& callee) {
+      if (callee.kind == ValueKind::kFunction) return callee.node == decorating_function;
+      if (callee.kind == ValueKind::kClass) return method(callee.node, "__init__") == decorating_function;
+      return callee.kind == ValueKind::kInstance && method(callee.node, "__call__") == decorating_function;
+    });
+    if (is_reached) return result;
+    decorate(result, decorator);
+  }
   return result;
 }
 
@@ -358,7 +384,13 @@ std::span<const NodeId> Resolver::jit_functions() {
       }
     };
     for (const NodeId function : scopes_.functions()) {
-      if (module_.kind(function) == Kind::kFunction) collect(definition_values(function));
+      if (module_.kind(function) != Kind::kFunction) continue;
+      collect(definition_values(function));
+      for (const NodeId decorator : decorators(function)) {  // A class keeps the kernel that it decorates.
+        for (const Value& callee : ValueSet(values(decorator))) {
+          if (callee.kind == ValueKind::kClass) collect(beneath_decorator(function, method(callee.node, "__init__")));
+        }
+      }
     }
     for (const NodeId call : scopes_.calls()) {
       const ValueSet callees = values(module_.child(call, Field::kFunction));

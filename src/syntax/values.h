@@ -81,6 +81,8 @@ class Resolver {
   ValueSet elements(const Value& container);
   /// The expressions that calls of `function` pass for the parameter at `index`.
   std::vector<NodeId> arguments_for(NodeId function, std::size_t index);
+  /// The calls of `function`; a definition that it decorates is none.
+  std::vector<NodeId> calls_of(NodeId function) const;
   /// The argument of a call for a name or position; kNoNode if absent or hidden behind a star.
   NodeId argument(NodeId call, std::size_t index, std::string_view keyword) const;
 
@@ -102,6 +104,8 @@ class Resolver {
   ValueSet subscript_value(const Value& object, NodeId subscript);
   ValueSet item_of(NodeId expression, int item);
   ValueSet jit_of(const ValueSet& functions);
+  void decorate(ValueSet& decorated, NodeId decorator);
+  ValueSet beneath_decorator(NodeId definition, NodeId decorating_function);
   ValueSet instance_attribute(NodeId class_definition, std::string_view name);
   ValueSet class_attribute(NodeId class_definition, std::string_view name, bool bound, bool skip_own);
   void index_call_sites();
