@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -151,10 +152,8 @@ class CompileTest(unittest.TestCase):
             dot_kernel[(1,)](a, a, a, 256, BLOCK=64, DEEP=32)
             self.assertEqual(COMPILER.results[-1].problem, "")
             self.assertGreater(COMPILER.results[-1].shared_bytes, 0)
-        try:
+        with contextlib.suppress(Exception):  # Triton itself may refuse; what counts is the record.
             dot_kernel[(1,)](a, a, a, 256, BLOCK=256, DEEP=128, num_stages=4)
-        except Exception:  # noqa: BLE001 - Triton itself may refuse; what counts is the record
-            pass
         result = COMPILER.results[-1]
         self.assertEqual(result.problem, "target-limits", result.message)
         self.assertIn("232448", result.message)
@@ -176,7 +175,7 @@ class CompileTest(unittest.TestCase):
 
     def test_torch_in_a_kernels_body_does_not_compile(self) -> None:
         x = self.meta(64)
-        with self.assertRaises(Exception):
+        with self.assertRaises(Exception):  # noqa: B017 - whatever the compiler raises
             torch_kernel[(1,)](x, x, BLOCK=64)
         result = self.only_result()
         self.assertEqual(result.problem, "compile-failed")
@@ -188,10 +187,8 @@ class CompileTest(unittest.TestCase):
         self.assertEqual([bool(result.problem) for result in COMPILER.results], [False, False])
         self.assertEqual([result.message.startswith("pruned: ") for result in COMPILER.results], [False, True])
         COMPILER.results.clear()
-        try:
+        with contextlib.suppress(Exception):
             hopeless_kernel[(1,)](a, a, a, 512)
-        except Exception:  # noqa: BLE001
-            pass
         self.assertEqual({result.problem for result in COMPILER.results}, {"target-limits"})
 
     def test_each_dtype_is_a_specialisation_of_its_own(self) -> None:

@@ -82,7 +82,8 @@ class Reads:
 
     def __init__(self, spans: list[tuple[int, int, int]]) -> None:
         """`spans`: (address, bytes, bytes an element) of each storage to watch."""
-        self.dots = 0
+        self.dots = 0     # Products of matrices,
+        self.mixing = 0   # and those that add up several products for each element: one with a unit matrix does not.
         self._spans = [(start, size, np.zeros(max(size // width, 1), dtype=bool), width) for start, size, width in spans if size]
 
     def mark(self, pointers: Array) -> None:
@@ -95,8 +96,32 @@ class Reads:
                 seen[index[index < seen.size].astype(np.int64)] = True
                 return
 
+    def product(self, left: Any, right: Any) -> None:
+        """Counts a product of matrices. Where every row of one side, or every column of the other, has but one element
+        that matters, it adds nothing up."""
+        a, b = (_magnitudes(side) for side in (left, right))
+        if not a.any() or not b.any():
+            return  # A block that masks left out.
+        self.dots += 1
+        self.mixing += not _one_each(a, -1) and not _one_each(b, -2)
+
+    def adds_up(self) -> bool:
+        return self.mixing * 2 > self.dots
+
     def count(self) -> int:
         return sum(int(np.count_nonzero(seen)) for _, _, seen, _ in self._spans)
+
+
+def _magnitudes(side: Any) -> Array:
+    data: Array = side.data
+    if side.dtype.scalar == tl.bfloat16:
+        return (data.view(np.uint16).astype(np.uint32) << 16).view(np.float32).__abs__()
+    return np.abs(data.astype(np.float32))
+
+
+def _one_each(magnitudes: Array, axis: int) -> bool:
+    total, largest = magnitudes.sum(axis=axis), magnitudes.max(axis=axis)
+    return bool((largest >= 0.999 * total).all())
 
 
 class Stores:
@@ -291,7 +316,7 @@ def mend_memory() -> None:
 
     def create_dot(self: Any, *arguments: Any) -> Any:
         if Reads.current is not None:
-            Reads.current.dots += 1
+            Reads.current.product(arguments[0], arguments[1])
         return dot(self, *arguments)
 
     BUILDER.create_masked_load, BUILDER.create_masked_store = create_masked_load, create_masked_store

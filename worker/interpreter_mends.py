@@ -23,7 +23,7 @@ import triton.language as tl
 from interpreter_bfloat16 import mend_bfloat16
 from interpreter_libdevice import InterpreterGap, mend_libdevice
 from interpreter_memory import Bounds, Poison, Races, Spinning, Waits, mend_memory
-from interpreter_reduce import mend_reductions
+from interpreter_reduce import Elements, mend_reductions
 from interpreter_speed import speed_up
 from triton.runtime import interpreter as ti
 from triton.runtime.autotuner import Autotuner
@@ -249,6 +249,8 @@ class Order:
     @classmethod
     def of(cls, kernel: str, programs: int) -> Sequence[int] | None:
         """None for the natural one."""
+        shuffles = cls.kind == "shuffled" and cls.kernel in ("", kernel)
+        Elements.shuffler = np.random.default_rng(cls.seed) if shuffles else None
         if cls.kind == "natural" or programs < 2 or cls.kernel not in ("", kernel) or kernel in cls.waiting:
             return None
         if not Bounds.spans or sum(end - start for start, end in Bounds.spans) > cls.MAX_SNAPSHOT:

@@ -212,6 +212,41 @@ class HintsTest(OrderTest):
         self.assertEqual(self.run_answer(answer, torch.zeros(64), hints=True)[1]["violations"], [])
 
 
+REDUCED = """
+@triton.jit
+def fold(a, b):
+    return COMBINED
+
+@triton.jit
+def last(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    x = tl.load(x_ptr + row * BLOCK + tl.arange(0, BLOCK))
+    tl.store(y_ptr + row, tl.reduce(x, 0, fold))
+
+def answer(x):
+    y = torch.empty(4, device=x.device)
+    last[(4,)](x, y, BLOCK=16)
+    return y
+"""
+
+
+class CombiningTest(OrderTest):
+    x = torch.arange(64, dtype=torch.float32)
+
+    def test_a_reduction_that_takes_a_side_shows_in_a_shuffled_run_and_only_there(self) -> None:
+        for combined in ("a * 0.0 + b", "b if True else a"):
+            answer = self.answer(REDUCED.replace("COMBINED", combined))
+            for how, last in (({}, True), (REVERSED, True), (SHUFFLED, False)):
+                value, _ = self.run_answer(answer, self.x, **how)
+                self.assertEqual(torch.equal(value, self.x[15::16]), last, (combined, how))
+
+    def test_a_reduction_that_commutes_is_right_in_every_order(self) -> None:
+        for combined in ("a + b", "tl.maximum(a, b)", "a if a > b else b"):
+            answer = self.answer(REDUCED.replace("COMBINED", combined))
+            values = [self.run_answer(answer, self.x, **how)[0] for how in ({}, REVERSED, SHUFFLED)]
+            self.assertTrue(all(torch.equal(value, values[0]) for value in values), combined)
+
+
 class ReportTest(OrderTest):
     BODY = "\ndef answer(x):\n    y = torch.empty_like(x)\n    return double(torch.relu(x), y)\n"
 

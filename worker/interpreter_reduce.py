@@ -14,6 +14,27 @@ HANDLE: Any = ti.TensorHandle
 Array = np.ndarray[Any, Any]
 
 
+class Elements:
+    """Whether reductions take their elements in a shuffled order: a GPU's threads exchange them as is best for it, so that a
+    combining function must not care."""
+
+    shuffler: np.random.Generator | None = None
+
+
+def _shuffled(items: Any, axis: int | None) -> Any:
+    """The operands of a reduction, the elements along `axis` (None: all) of each in the same shuffled order."""
+    if Elements.shuffler is None:
+        return items
+    shape = items[0].handle.data.shape
+    order = Elements.shuffler.permutation(items[0].handle.data.size if axis is None else shape[axis])
+    made = []
+    for item in items:
+        data = item.handle.data
+        data = data.reshape(-1)[order].reshape(shape) if axis is None else np.take(data, order, axis=axis)
+        made.append(tl.tensor(HANDLE(np.ascontiguousarray(data), item.dtype.scalar), item.type))
+    return tuple(made)
+
+
 def _branches(function: Callable[..., Any], depth: int = 0) -> bool:
     """Whether a combining function takes a branch: it then means one element, not a block of them."""
     if function.__module__ == "triton.language.standard":
@@ -49,13 +70,14 @@ def mend_reductions() -> None:
     slow_reduce, slow_scan = reductions.generic_reduce, scans.generic_scan
 
     def generic_reduce(self: Any, input: Any) -> Any:
+        input = _shuffled(input, self.axis)
         if _branches(self.combine_fn.fn):
             return slow_reduce(self, input)
         whole = self.axis is None
         dtypes = [item.dtype for item in input]
         axis = 0 if whole else self.axis
         rank = len(input[0].shape)
-        # Neighbours are combined, so that only associativity is asked of the function.
+        # Neighbours are combined, as in a tree.
         parts = [np.moveaxis(item.handle.data.reshape(-1) if whole else item.handle.data, axis, 0) for item in input]
         while parts[0].shape[0] > 1:
             parts = _combine(self.combine_fn.fn, [part[0::2] for part in parts], [part[1::2] for part in parts], dtypes)

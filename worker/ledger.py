@@ -22,6 +22,8 @@ class Buffer:
     reduced_from: int = 0  # For a kernel's output: elements of inputs, weights and kernels' outputs that the launch read.
     programs: int = 0      # For a kernel's output: programs of the launch,
     dots: bool = False     # and whether they multiplied matrices.
+    moved: str | None = None  # How its values came from inputs and weights: see copies.py.
+    widths: frozenset[int] = frozenset()  # Bytes an element, as it was made or stored to.
 
 
 @dataclasses.dataclass
@@ -64,14 +66,18 @@ class Ledger:
         data = (ctypes.c_char * size).from_address(storage.data_ptr()) if size else b""
         return hashlib.blake2b(data, digest_size=16).digest()
 
-    def know(self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0, dots: bool = False) -> None:
+    def know(
+        self, tensor: torch.Tensor, origin: str, reduced_from: int = 0, digest: bool = True, programs: int = 0, dots: bool = False,
+        moved: str | None = None, widths: frozenset[int] = frozenset(),
+    ) -> None:
         if tensor.layout is not torch.strided or tensor.device.type == "meta":
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0:
             return
         self.buffers[storage.data_ptr()] = Buffer(
-            storage, origin, self.digest(storage) if digest else None, reduced_from, programs, dots
+            storage, origin, self.digest(storage) if digest else None, reduced_from, programs, dots,
+            moved, widths | {tensor.element_size()},
         )
 
     def find(self, tensor: torch.Tensor) -> Buffer | None:

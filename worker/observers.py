@@ -11,50 +11,37 @@ what they cannot see, the comparison and the kernel knock-out still judge.
 
 from __future__ import annotations
 
-import dataclasses
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
+import copies
+import host_reads
 import ledger
-import tomllib
+import raising
 import torch
-from ledger import Launch, Ledger, tensors_of
-from torch.overrides import TorchFunctionMode
+from glue import Glue, reduction_factor
+from host_reads import ReadCounts
+from ledger import Buffer, Launch, Ledger, tensors_of
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 MAX_CONSTANT_ELEMENTS = 64   # Of one tensor made from Python values inside the entry point.
 MAX_CONSTANTS = 128          # Elements of all of them, and of single elements that are written.
-MAX_SCALAR_READS = 64        # Values that `item` and `tolist` read into Python, all in all.
 MAX_SCALAR_MATH = 8          # Operators on one-element results of kernels.
 MAX_SPLITS = 32              # Partial products of matrices that torch may add up.
 MIN_REDUCTION = 4            # A kernel's partial results are at most this share of what it read.
 MAX_VIOLATIONS = 16
 _SCALAR_MATH = frozenset("add sub mul div rsub neg sqrt rsqrt exp log reciprocal pow abs clamp clamp_min true_divide".split())
+_CHECKS = frozenset("gt ge lt le eq ne isnan all any logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not".split())
 _FILLED = frozenset(("full", "full_like", "new_full", "scalar_tensor", "linspace", "arange"))
 _EMPTY = frozenset("empty empty_like empty_strided empty_permuted new_empty new_empty_strided".split())
 _LIFTS = frozenset(("lift", "lift_fresh", "lift_fresh_copy"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Glue:
-    """The operators that may run inside the entry point, by group."""
-
-    groups: dict[str, frozenset[str]]
-
-    @staticmethod
-    def load() -> Glue:
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "glue.toml")
-        with open(path, "rb") as file:
-            return Glue({name: frozenset(names) for name, names in tomllib.load(file)["aten"].items()})
-
-    def group_of(self, name: str) -> str | None:
-        return next((group for group, names in self.groups.items() if name in names), None)
-
-
 class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches from the import of the answer on; judges only between `begin` and `end`."""
+
+    # A thing of ours that torch does on the way: nobody's operator.
+    own = False
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -65,8 +52,13 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.violations: list[dict[str, str]] = []
         self.torch_ops: list[str] = []
         self.launches: dict[str, Launch] = {}
-        self.own_globals = {id(globals()), id(vars(ledger))}  # Modules whose reads are ours; told by identity, since a name can be taken.
-        self.scalar_reads = self.constants = self.scalar_math = 0
+        # Modules whose reads are ours; told by identity, since a name can be taken.
+        self.own_globals = {id(globals())} | {id(vars(module)) for module in (copies, host_reads, ledger, raising)}
+        self.constants = self.scalar_math = 0
+        self.copied = ""           # What glue made and kernels only handed on, if that is all that is returned.
+        self.inputs: list[torch.Tensor] = []
+        self.checks = raising.Checks(self._refuse)
+        self.reads = ReadCounts(self.ledger, [], self.violate)
         self.report = False        # Torch's own computing is counted, instead of being a violation.
         self.torch_elements = 0    # Elements that operators which compute have made.
 
@@ -74,11 +66,15 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def begin(self, inputs: Any, state: Any, report: bool = False) -> None:
         self.violations, self.torch_ops, self.launches = [], [], {}
-        self.scalar_reads = self.constants = self.scalar_math = self.torch_elements = 0
-        for tensor in tensors_of(inputs):
-            self.ledger.know(tensor, "input")
+        self.constants = self.scalar_math = self.torch_elements = 0
+        self.copied = ""
+        self.checks = raising.Checks(self._refuse)
+        self.inputs = list(tensors_of(inputs))
+        self.reads = ReadCounts(self.ledger, self.inputs, self.violate)
+        for tensor in self.inputs:
+            self.ledger.know(tensor, "input", moved="")
         for tensor in state:
-            self.ledger.know(tensor, "state")
+            self.ledger.know(tensor, "state", moved="")
         for buffer in self.ledger.buffers.values():
             if buffer.digest is None:
                 buffer.digest = Ledger.digest(buffer.storage)
@@ -86,9 +82,12 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.judging = True
 
     def end(self, outputs: Any) -> None:
+        if self.checks.failed:
+            self.violate("torch-knockout", "a condition that torch computed was not met, and what it raised was caught: host code decided by values")
         for tensor in tensors_of(outputs):
             self._demand(tensor, "the returned value")
             self._demand_device(tensor, "the returned value")
+        self.copied = copies.only_copied(self.ledger, self.inputs, outputs)
         self.judging = False
 
     def torch_share(self, stored: int) -> float:
@@ -106,6 +105,7 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.violations.append({"reason": reason, "message": message})
 
     def _demand(self, tensor: torch.Tensor, where: str) -> None:
+        self.checks.use(tensor)
         problem = self.ledger.problem(tensor)
         if problem == "storage-origin":
             self.violate(problem, f"{where} is a buffer that no input, weight, glue operation or launch made")
@@ -143,7 +143,9 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if self.watch is not None:
                 self.watch(None, [])
         read = reads.count() if reads is not None else 0
-        dots = reads is not None and reads.dots > 0
+        dots = reads is not None and reads.adds_up()
+        stored: list[tuple[torch.Tensor, Buffer | None]] = []
+        others: list[tuple[torch.Tensor, Buffer]] = []
         for tensor in tensors:
             previous = self.ledger.find(tensor)
             if not self.judging:  # Told by `begin`, should it come to that.
@@ -151,7 +153,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue
             digest = Ledger.digest(tensor.untyped_storage()) if tensor.untyped_storage().nbytes() else b""
             if previous is None or previous.digest != digest:
-                self.ledger.know(tensor, "launch", read, programs=grid[0] * grid[1] * grid[2], dots=dots)
+                stored.append((tensor, previous))
+            elif previous.moved is not None and previous.moved != copies.FRESH:
+                others.append((tensor, previous))
+        for tensor, previous in stored:
+            self.own = True
+            try:
+                moved = copies.handed_on(tensor, previous, others)
+            finally:
+                self.own = False
+            widths = previous.widths if previous is not None else frozenset()
+            self.ledger.know(tensor, "launch", read, programs=grid[0] * grid[1] * grid[2], dots=dots, moved=moved, widths=widths)
         if self.judging:
             seen = self.launches.setdefault(name, Launch(name, 0, grid))
             seen.count += 1
@@ -188,6 +200,8 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        if self.own:
+            return func(*args, **kwargs)
         if self.quiet:
             if self.judging and not (self.in_mend is not None and self.in_mend()):
                 self._refuse(func, "inside a kernel's launch", always=True)
@@ -206,13 +220,18 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 # Fresh memory holds anything on a GPU; zeros or old results here would hide that nobody wrote it.
                 result.fill_(float("nan") if result.is_floating_point() or result.is_complex() else 0x55)
         constant = self.judging and bool(given) and all(self._is_small_constant(tensor) for tensor in given)
+        moved = None
+        if self.judging and allowed:
+            moved = copies.FRESH if constant else copies.moved_by(self.ledger, name, self.glue.group_of(name), given, result)
         for tensor in tensors_of(result):
             buffer = self.ledger.find(tensor)
             if buffer is None or not self.judging or name.endswith("_") or not allowed:
-                self.ledger.know(tensor, "constant" if constant else name, self._lineage(given), digest=self.judging)
+                self.ledger.know(tensor, "constant" if constant else name, self._lineage(given), digest=self.judging, moved=moved)
         if name.endswith("_") or name in ("set", "resize"):
             for tensor in given[:1]:
-                self.ledger.know(tensor, name, digest=self.judging)
+                self.ledger.know(tensor, name, digest=self.judging, moved=moved)
+        if self.judging and self.glue.group_of(name) is None and name in _CHECKS and allowed and not constant:
+            self.checks.made(result, func)
         out = kwargs.get("out")
         for tensor in tensors_of(out):
             self.ledger.know(tensor, name, digest=self.judging)
@@ -221,14 +240,15 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     in_mend: Callable[[], bool] | None = None  # Set by the interpreter: whether a mend of ours is calling torch.
 
     def _judge_cast(self, func: Any, given: list[torch.Tensor], result: Any) -> None:
-        """A cast of numbers to integers or booleans must keep their values: rounding and `!= 0` are computations."""
+        """A cast to integers or booleans must keep the values: rounding, `!= 0` and cutting off bits are computations."""
         name = func.overloadpacket.__name__
         if name not in ("_to_copy", "copy_") or not given or not isinstance(result, torch.Tensor):
             return
         source = given[-1] if name == "copy_" else given[0]
-        if not source.is_floating_point() or result.is_floating_point() or result.is_complex() or not source.numel():
+        if source.dtype in (result.dtype, torch.bool) or result.is_floating_point() or result.is_complex() or not source.numel():
             return
-        if not bool((result.to(source.dtype) == source.expand(result.shape)).all()):
+        common = source.dtype if source.is_floating_point() or source.is_complex() else torch.int64
+        if not bool((result.to(common) == source.expand(result.shape).to(common)).all()):
             self.torch_elements += result.numel()
             self._refuse(func, f"a cast from {source.dtype} to {result.dtype} that changes values computes")
 
@@ -258,11 +278,22 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return True
         if given and all(self._is_small_constant(tensor) for tensor in given):
             return True  # Sizes and hyper-parameters in tensors: torch.prod(torch.tensor(x.shape)).
+        if group == "scalar" and given and given[0] in self.checks:
+            self.checks.ask(given[0])
+            return True
+        if group is None and name in _CHECKS and "out" not in func._overloadname.lower():
+            for tensor in given:
+                if tensor not in self.checks:
+                    self._demand(tensor, f"an argument of `{name}`")
+            return True
         for tensor in given:
             self._demand(tensor, f"an argument of `{name}`")
         if group == "scalar":
-            self.read_values(1)
+            self.read_values(1, given[0] if given else None)
             return True
+        if group in ("copy", "move") and any(self._takes_apart(tensor, name) for tensor in (given[1:] if name == "copy_" else given)):
+            self._refuse(func, "on bytes of other elements it takes numbers apart")
+            return False
         if name in ("fill_", "fill") and given and given[0].numel() < Ledger.elements(given[0]):
             self.constants += 1  # One element or slice at a time: values that Python computed.
             if self.constants > MAX_CONSTANTS:
@@ -296,11 +327,17 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         buffer = self.ledger.find(tensor)
         return tensor.numel() == 1 and not tensor.is_floating_point() and buffer is not None and buffer.origin in ("state", "add_")
 
-    def read_values(self, count: int) -> None:
-        """Counts values that leave for Python."""
-        before, self.scalar_reads = self.scalar_reads, self.scalar_reads + count
-        if before <= MAX_SCALAR_READS < self.scalar_reads:
-            self.violate("torch-knockout", f"more than {MAX_SCALAR_READS} values were read into Python: computing there is not Triton")
+    def _takes_apart(self, tensor: torch.Tensor, name: str) -> bool:
+        """Whether an input's or a kernel's numbers are seen as elements of another width, other than to copy all of them."""
+        buffer = self.ledger.find(tensor)
+        if buffer is None or buffer.moved == copies.FRESH or tensor.element_size() in buffer.widths:
+            return False
+        return name == "_to_copy" or tensor.numel() * tensor.element_size() < buffer.storage.nbytes()
+
+    def read_values(self, count: int, tensor: torch.Tensor | None) -> None:
+        if tensor is not None:
+            self.checks.use(tensor)
+        self.reads.read(count, tensor)
 
     def _is_small_constant(self, tensor: torch.Tensor) -> bool:
         buffer = self.ledger.find(tensor)
@@ -331,24 +368,6 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.violate("torch-knockout", f"torch operator `{name}` ran inside the entry point: {why}; do it in a kernel")
 
 
-def reduction_factor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """How many values of its first argument a sum or mean makes one."""
-    if not args or not isinstance(args[0], torch.Tensor):
-        return 1
-    dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    if dims is None:
-        return args[0].numel()
-    if not isinstance(dims, (int, list, tuple)) or not all(isinstance(d, int) for d in ([dims] if isinstance(dims, int) else dims)):
-        return 1
-    if not isinstance(dims, int) and not dims:
-        return args[0].numel()
-    factor = 1
-    for dim in [dims] if isinstance(dims, int) else dims:
-        if -args[0].dim() <= dim < args[0].dim():
-            factor *= args[0].shape[dim]
-    return factor
-
-
 def _without_dynamo() -> None:
     """torch wraps `__torch_dispatch__` so that its first call imports all of torch._dynamo; see light_dynamo.py."""
     wrapped = getattr(Observer.__torch_dispatch__, "__wrapped__", None)
@@ -357,23 +376,3 @@ def _without_dynamo() -> None:
 
 
 _without_dynamo()
-
-
-class HostReads(TorchFunctionMode):
-    """Sees what leaves torch without an operator: numpy views, DLPack, lists."""
-
-    _VIEWS = frozenset(("numpy", "untyped_storage", "storage", "_typed_storage", "__array__", "__dlpack__", "__array_interface__", "__cuda_array_interface__"))
-
-    def __init__(self, observer: Observer) -> None:
-        super().__init__()
-        self.observer = observer
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        ours = id(sys._getframe(1).f_globals) in self.observer.own_globals
-        if self.observer.judging and not self.observer.quiet and not ours:
-            name = getattr(func, "__name__", "")
-            if name in self._VIEWS:
-                self.observer.violate("torch-knockout", f"`{name}` hands a tensor's memory to host code inside the entry point")
-            elif name in ("tolist", "__repr__", "__str__", "__format__") and args and isinstance(args[0], torch.Tensor):
-                self.observer.read_values(args[0].numel())
-        return func(*args, **(kwargs or {}))

@@ -21,8 +21,9 @@ import interpreting
 import torch
 import virtual_cuda
 from candidate import MODULE_NAME, Candidate, Failure
+from host_reads import HostReads
 from ledger import state_tensors, tensors_of
-from observers import HostReads, Observer
+from observers import Observer
 from protocol import (
     Channel,
     PeerClosed,
@@ -164,6 +165,7 @@ class Session:
             "torch_ops": observer.torch_ops,
             "configs": choice.most_configs,
             "config": "; ".join(choice.used[:4]),
+            "copied": observer.copied,
             "torch_share": observer.torch_share(self.interpreting.modules.memory.Stores.elements),
             "in_order": sorted(self.interpreting.modules.mends.Order.waiting)[:16],
         }

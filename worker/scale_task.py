@@ -50,6 +50,12 @@ class _MapIntegers(ast.NodeTransformer):
         self._mapping = mapping
         self._changed = changed
 
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        """A number below zero is no size: an axis, a bound, a label to ignore."""
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return node
+        return self.generic_visit(node)
+
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if type(node.value) is not int:
             return node
@@ -94,7 +100,10 @@ def distinct(found: set[int], cap: int) -> Callable[[int], int] | None:
     mapping: dict[int, int] = {}
     next_power, others = cap, 0
     for value in above:
-        if not power:
+        if value + 1 in mapping and (not power or value & (value - 1)):
+            others += 1
+            mapping[value] = mapping[value + 1] - 1  # A length and the bound of what counts it: randint(0, 91) beside 90.
+        elif not power:
             mapping[value] = cap - 2 * len(mapping)
         elif value & (value - 1) == 0:
             mapping[value], next_power = next_power, next_power // 2

@@ -78,6 +78,13 @@ class RewriteTest(unittest.TestCase):
         self.assertIs(module.flag, True)
         self.assertNotIn(1, changed)
 
+    def test_a_number_below_zero_is_a_label_or_an_axis_and_stays(self) -> None:
+        source = "def get_inputs():\n    return [torch.full((100,), -100), 50 - 100, -(100 + 4)]\n"
+        module, changed = scaled("import torch\n" + source, 37)
+        filled, difference, _ = module.get_inputs()
+        self.assertEqual((filled.shape, int(filled[0]), difference), ((37,), -100, -50))
+        self.assertEqual(set(changed), {100})
+
     def test_a_folding_bomb_is_not_computed(self) -> None:
         changed: dict[int, int] = {}
         scale_task.rewrite("n = 10 ** 1000000000\nm = 2 ** 40 * 2 ** 40\n", scale_task.capped(64), changed)
@@ -126,10 +133,16 @@ class CandidatesTest(unittest.TestCase):
             self.assertEqual(mapped, sorted(set(mapped)), cap)
             self.assertEqual(mapping(3), 3)
 
+    def test_neighbours_stay_neighbours(self) -> None:
+        for cap in (64, 37):
+            mapping = scale_task.distinct({91, 90, 70, 32}, cap)
+            assert mapping is not None
+            self.assertEqual(mapping(91), mapping(90) + 1, cap)
+
     def test_one_long_size_at_a_time_is_stretched_and_the_others_are_tiny(self) -> None:
         for options in scale_task.stretched(PROBLEM, {1024: 56, 4096: 64}):
             self.assertTrue(options)
-            for text, changed in options:
+            for text, _changed in options:
                 (x,) = module_of(text).get_inputs()
                 small, large = sorted(x.shape)
                 self.assertLessEqual(small, 8)

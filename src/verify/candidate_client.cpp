@@ -285,6 +285,7 @@ CandidateClient::Result<RunResult> CandidateClient::run(const Payload& arguments
       result.violations.push_back({.reason = text(item, "reason"), .message = cut(text(item, "message"))});
     }
     result.torch_ops = texts(list(record, "torch_ops"));
+    result.copied = cut(text(record, "copied"));
     result.configs = static_cast<int>(integer(record, "configs"));
     result.config = cut(text(record, "config"));
     result.in_order = texts(list(record, "in_order"));

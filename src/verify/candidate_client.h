@@ -63,6 +63,7 @@ struct RunResult {
   std::vector<Launch> launches;
   std::vector<Violation> violations;
   std::vector<std::string> torch_ops;
+  std::string copied;  ///< Says that glue made all that was returned and kernels only copied it; else empty.
   int configs = 1;  ///< Autotune configurations that the answer's kernels have.
   std::string config;
   std::vector<std::string> in_order;  ///< Kernels whose programs wait for others.

@@ -155,6 +155,11 @@ Conclusion Judgement::judge() {
   if (auto ended = judge_other_sizes()) return *ended;
   if (!unmatched_.empty()) verdict_.notes.push_back("Parameters without a counterpart: " + joined(unmatched_) + ".");
   if (authorship_failure_) return *authorship_failure_;
+  // One run could be by chance, as where an activation leaves all values as they are.
+  if (only_copied_ && !only_copied_->empty() && options_.torch_compute == TorchCompute::kRefuse) {
+    verdict_.authorship.torch_knockout = *only_copied_;
+    return {Reason::kTorchKnockout, "in every trial, " + *only_copied_};
+  }
   if (auto ended = finish_compiling()) return *ended;
   if (auto ended = knock_out()) return *ended;
   return {Reason::kAllEvidence, std::to_string(verdict_.trials.size()) + " trials passed, " +

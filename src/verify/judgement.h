@@ -204,6 +204,7 @@ class Judgement {
   std::string main_variant_;
   std::optional<Conclusion> failure_;             ///< Of the trials.
   std::optional<Conclusion> authorship_failure_;  ///< Seen in a trial.
+  std::optional<std::string> only_copied_;        ///< What each run so far said of `copied`; "" once one computed.
   std::vector<std::string> unmatched_;            ///< Parameters of the reference without a counterpart.
 
   std::vector<std::string> compiled_;  ///< Kernels.

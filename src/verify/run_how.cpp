@@ -62,7 +62,8 @@ std::optional<Conclusion> Judgement::blame_how(CandidateClient& candidate, const
   }
   return Conclusion{Reason::kOrderDependent, trial + ": right when the programs of " +
                                                  (name.empty() ? "each launch" : "`" + name + "`") +
-                                                 " run in their order, wrong in another order"};
+                                                 " run in their order, and reductions take their elements in it, wrong "
+                                                 "in another order"};
 }
 
 void Judgement::note_once(const std::string& note) {

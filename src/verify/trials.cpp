@@ -310,6 +310,7 @@ void Judgement::note_authorship(const RunResult& result) {
     if (proof == "only glue ran" || proof == "every buffer accounted for") proof = violation.message;
     if (!authorship_failure_) authorship_failure_ = Conclusion{*reason, trial + ": " + violation.message};
   }
+  if (!only_copied_ || result.copied.empty()) only_copied_ = result.copied;
   if (result.launches.empty() && !authorship_failure_)
     authorship_failure_ = Conclusion{Reason::kNoLaunch, trial + " ended without a launch"};
 }
