@@ -23,6 +23,7 @@ namespace {
 constexpr int kMaxDepth = 60;
 constexpr int kMaxSteps = 3'000;
 constexpr int kMaxTotalSteps = 300'000;
+constexpr std::size_t kMaxFields = 64;
 
 /// Attributes and methods that say something about a tensor and hold none of its values.
 constexpr auto kQuestions = std::to_array<std::string_view>(
@@ -273,31 +274,48 @@ void KernelFlow::link_parameter(const Binding& binding, Variable target) {
   }
 }
 
-/// Result(y, n), of a dataclass or a named tuple: the fields hold what the class is called with.
-void KernelFlow::link_fields(NodeId call, NodeId class_definition) {
-  if (resolver_.method(class_definition, "__init__") != kNoNode) return;
-  std::vector<NameId> fields;  // In the order of their definition, the nearest class last.
+/// The annotated names of a class and its bases, in the order of their definition, the nearest class last.
+const std::vector<NameId>& KernelFlow::fields_of(NodeId class_definition) {
+  const auto [entry, is_new] = fields_.try_emplace(class_definition);
+  std::vector<NameId>& fields = entry->second;
+  if (!is_new || resolver_.method(class_definition, "__init__") != kNoNode) return fields;
   std::vector<NodeId> family = resolver_.bases(class_definition);
-  for (auto owner = family.rbegin(); owner != family.rend(); ++owner) {
-    for (const NodeId statement : module_.children(module_.child(*owner, Field::kBody))) {
+  std::ranges::reverse(family);
+  for (const NodeId owner : family) {
+    for (const NodeId statement : module_.children(module_.child(owner, Field::kBody))) {
       const NodeId field = module_[statement].first_child;
       const NodeId name = module_.child(field, Field::kLeft);
       if (module_.kind(field) != Kind::kAssignment || module_.kind(name) != Kind::kIdentifier ||
           module_.child(field, Field::kType) == kNoNode)
         continue;
-      if (std::ranges::find(fields, module_[name].name) == fields.end()) fields.push_back(module_[name].name);
+      if (fields.size() <= kMaxFields && std::ranges::find(fields, module_[name].name) != fields.end()) continue;
+      fields.push_back(module_[name].name);
     }
   }
-  bool is_plain = true;
-  for (const NodeId argument : module_.children(module_.child(call, Field::kArguments)))
-    is_plain =
-        is_plain && module_.kind(argument) != Kind::kListSplat && module_.kind(argument) != Kind::kDictionarySplat;
+  if (fields.size() > kMaxFields) {  // More than anyone names: what they hold cannot be followed.
+    for (const NameId field : fields) {
+      const Variable held = attribute_variable(field);  // May make room in flows_to_ first.
+      flows_to_[kKernel].push_back(held);
+    }
+    fields.clear();
+  }
+  return fields;
+}
+
+/// Result(y, n), of a dataclass or a named tuple: the fields hold what the class is called with.
+void KernelFlow::link_fields(NodeId call, NodeId class_definition) {
+  const std::vector<NameId>& fields = fields_of(class_definition);
+  bool has_star = false;
+  for (const NodeId argument : module_.children(module_.child(call, Field::kArguments))) {
+    const Kind kind = module_.kind(argument);
+    has_star = has_star || kind == Kind::kListSplat || kind == Kind::kDictionarySplat;
+  }
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const Variable field = attribute_variable(fields[i]);
-    if (is_plain) {
-      link(field, resolver_.argument(call, i, module_.name(fields[i])));
-    } else {
+    if (has_star) {
       flows_to_[kKernel].push_back(field);
+    } else {
+      link(field, resolver_.argument(call, i, module_.name(fields[i])));
     }
   }
 }

@@ -59,6 +59,7 @@ class KernelFlow {
   void link(Variable target, syntax::NodeId value, bool is_alias = true);
   void link_parameter(const syntax::Binding& binding, Variable target);
   void link_call(syntax::NodeId call);
+  const std::vector<syntax::NameId>& fields_of(syntax::NodeId class_definition);
   void link_fields(syntax::NodeId call, syntax::NodeId class_definition);
   void touch_launch(const syntax::Launch& launch);
   void touch(syntax::NodeId expression);
@@ -80,6 +81,7 @@ class KernelFlow {
   std::unordered_set<syntax::NodeId> launching_;  // Functions.
   std::vector<syntax::NodeId> launching_calls_;   // Sorted.
   std::map<syntax::NodeId, std::set<syntax::NameId>> stored_;
+  std::map<syntax::NodeId, std::vector<syntax::NameId>> fields_;  // By class.
   int steps_ = 0;
   int total_steps_ = 0;
 };

@@ -130,10 +130,12 @@ class Signs {
     return result;
   }
 
+  bool is_spent() { return ++steps_ > kMaxSteps || total_steps_ > kMaxTotalSteps; }
+
   bool search(NodeId expression, const Predicate& is_sign, int depth) {
     if (expression == kNoNode || depth > kMaxDepth) return false;
     for (NodeId at = expression; at < module_.after(expression); ++at) {
-      if (++steps_ > kMaxSteps || total_steps_ > kMaxTotalSteps) return false;
+      if (is_spent()) return false;
       if (is_sign(at)) return true;
       switch (module_.kind(at)) {
         case Kind::kIdentifier:
@@ -166,6 +168,7 @@ class Signs {
         (module_.kind(parent) == Kind::kKeywordArgument && module_[identifier].field == Field::kName))
       return false;
     for (const Binding& binding : resolver_.scopes().lookup(identifier)) {
+      if (is_spent()) return false;
       if (!seen_.insert(binding.target).second) continue;
       if (binding.kind == BindingKind::kAssign || binding.kind == BindingKind::kWalrus ||
           binding.kind == BindingKind::kAugment) {
@@ -241,9 +244,9 @@ class Signs {
         return module_.name_of(module_.child(function, Field::kAttribute)) == "data_ptr";
       return called(expression) == "builtins.int" && is_address(resolver_.argument(expression, 0, ""), depth + 1);
     }
-    if (module_.kind(expression) != Kind::kIdentifier || depth > 4) return false;
+    if (module_.kind(expression) != Kind::kIdentifier || depth > 4 || is_spent()) return false;
     return std::ranges::any_of(resolver_.scopes().lookup(expression), [&](const Binding& binding) {
-      return (binding.kind == BindingKind::kAssign || binding.kind == BindingKind::kWalrus) &&
+      return !is_spent() && (binding.kind == BindingKind::kAssign || binding.kind == BindingKind::kWalrus) &&
              binding.item == syntax::kWhole && is_address(binding.value, depth + 1);
     });
   }
@@ -370,9 +373,11 @@ class Signs {
   bool derives_counter(NodeId expression, int depth = 0) {
     if (depth > 3) return false;
     for (NodeId at = expression; at < module_.after(expression); ++at) {
+      if (is_spent()) return false;
       if (is_counter(at)) return true;
       if (module_.kind(at) != Kind::kIdentifier) continue;
       for (const Binding& binding : resolver_.scopes().lookup(at)) {
+        if (is_spent()) return false;
         if (binding.kind == BindingKind::kAssign && binding.item == syntax::kWhole && binding.value != kNoNode &&
             derives_counter(binding.value, depth + 1))
           return true;
