@@ -128,7 +128,39 @@ class BatchTest(FrontTest):
         self.verify("--jsonl", self.pairs, "--out", self.out, code=0)
         self.assertEqual(self.out.read_text(), "")
 
+    def test_what_is_no_file_of_verdicts_is_left_alone(self) -> None:
+        self.write_pairs(*self.many(1))
+        for name, content in (("notes.txt", b"my notes"), ("lines.txt", b"one\ntwo\n"), ("binary", b"\x00\xff\x01")):
+            other = self.file(name, content)
+            done = self.verify("--jsonl", self.pairs, "--out", other, code=2)
+            self.assertIn(name, done.stderr)
+            self.assertEqual(other.read_bytes(), content)
+        before = self.pairs.read_bytes()
+        self.verify("--jsonl", self.pairs, "--out", self.pairs, code=2)
+        self.assertEqual(self.pairs.read_bytes(), before)
+
+    def test_a_known_answer_is_not_judged_again_with_a_cache(self) -> None:
+        self.write_pairs({"id": "a", "problem": "relu.py", "candidate": ANSWER}, {"id": "b", "problem": "relu.py", "candidate": WRONG})
+        cache = self.folder / "cache.sqlite"
+        self.verify("--jsonl", self.pairs, "--out", self.out, "--trials", "1", "--cache", cache, code=0)
+        first = self.verdicts()
+        self.out.unlink()
+        done = self.verify("--jsonl", self.pairs, "--out", self.out, "--trials", "1", "--cache", cache, code=0, timeout=20)
+        self.assertIn("2 of the verdicts stood in the cache", done.stderr)
+        again = self.verdicts()
+        for name in ("a", "b"):
+            self.assertEqual((again[name]["verdict"], again[name]["reason"]), (first[name]["verdict"], first[name]["reason"]))
+            self.assertEqual(again[name]["environment"]["cached"], "yes")
+
     # -- going on --------------------------------------------------------------------------------------------------------
+
+    def test_a_line_that_was_mended_is_judged_and_one_that_was_not_still_counts(self) -> None:
+        self.write_pairs({"id": "a", "problem": "missing.py", "candidate": CHEAT}, {"id": "b", "problem": "missing.py", "candidate": CHEAT})
+        self.verify("--jsonl", self.pairs, "--out", self.out, "--quiet", code=2)
+        self.write_pairs({"id": "a", "problem": "relu.py", "candidate": CHEAT}, {"id": "b", "problem": "missing.py", "candidate": CHEAT})
+        self.verify("--jsonl", self.pairs, "--out", self.out, "--quiet", code=2)
+        last = {record["id"]: record for record in map(json.loads, self.out.read_text().splitlines())}
+        self.assertEqual((last["a"]["verdict"], last["b"]["reason"]), ("reject", "problem-unreadable"))
 
     def test_a_finished_run_does_nothing_the_second_time(self) -> None:
         self.write_pairs(*self.many(3))

@@ -66,7 +66,8 @@ ALSO: dict[str, set[str]] = {
     "compile-failed": {"jit-body-not-triton"},
     "input-aliased": {"input-mutated"},
     "torch-knockout": {"torch-compute"},
-    "kernel-knockout": {"kernel-not-launched"},
+    "kernel-knockout": {"kernel-not-launched", "output-not-from-kernel"},
+    "no-launch": {"output-not-from-kernel"},
 }
 
 

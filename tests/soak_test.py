@@ -43,8 +43,10 @@ def things() -> set[str]:
 
 
 def cgroups() -> set[str]:
+    """Control groups of runs whose front (the number in the name) has ended: what another front uses is its own."""
     root = Path("/sys/fs/cgroup")
-    return {str(path) for depth in ("*", "*/*", "*/*/*") for path in root.glob(f"{depth}/autotriton-*")}
+    found = {path for depth in ("*", "*/*", "*/*/*") for path in root.glob(f"{depth}/autotriton-*")}
+    return {str(path) for path in found if not Path("/proc", path.name.split("-")[1]).exists()}
 
 
 def quick(kind: str) -> list[Path]:

@@ -3,13 +3,18 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 
 #include "base/error.h"
 #include "cli/commands.h"
 
 int main(int argc, char** argv) try {
   std::signal(SIGPIPE, SIG_IGN);  // A reader that goes away is an error that we report, not our death.
-  return autotriton::cli::run_command(argc, argv);
+  const int code = autotriton::cli::run_command(argc, argv);
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "autotriton: standard output: cannot be written; free space, or mend the pipe\n");
+  return code == 0 ? 2 : code;
 } catch (const autotriton::Interrupted&) {
   return 130;
 } catch (const autotriton::SetupError& error) {

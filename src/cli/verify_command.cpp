@@ -95,9 +95,20 @@ int verify_one(const Flags& flags, const verify::VerifyOptions& options, const r
     throw bad_option("-", "standard input can be read only once", "give one of the two as a file");
   }
   const std::optional<std::string> entry = flags.entry.empty() ? std::nullopt : std::optional(flags.entry);
-  const auto task = std::make_shared<const tasks::Task>(
-      flags.problem == "-" ? tasks::problem_from_source(read_text("-"), "stdin", "standard input", entry)
-                           : tasks::read_problem(flags.problem, entry));
+  std::shared_ptr<const tasks::Task> task;
+  try {
+    task = std::make_shared<const tasks::Task>(
+        flags.problem == "-" ? tasks::problem_from_source(read_text("-"), "stdin", "standard input", entry)
+                             : tasks::read_problem(flags.problem, entry));
+  } catch (const tasks::ProblemError& error) {
+    if (!flags.json) throw;
+    verify::Verdict verdict;
+    verdict.conclude(error.kind() == tasks::ProblemError::Kind::kInvalid ? verify::Reason::kProblemInvalid
+                                                                         : verify::Reason::kProblemUnreadable,
+                     error.what());
+    std::cout << verify::to_json(verdict) << std::endl;
+    return verify::exit_code(verdict);
+  }
   const bool raw = !flags.answer.empty();
   const verify::VerifyRequest request{
       .id = {}, .task = task, .text = read_text(raw ? flags.answer : flags.candidate), .raw_answer = raw};
@@ -157,7 +168,29 @@ int verify_pairs(const Flags& flags, const verify::VerifyOptions& options, const
   if (summary.done_before != 0)
     std::fprintf(stderr, "; %llu had a verdict already", static_cast<unsigned long long>(summary.done_before));
   std::fprintf(stderr, "%s\n", summary.interrupted ? "; interrupted, call again to go on" : "");
+  if (summary.judged() + summary.done_before == 0 && !summary.interrupted)
+    std::fprintf(stderr, "autotriton: %s holds no pairs\n", flags.pairs.c_str());
   return verify::exit_code(summary);
+}
+
+/// Options of one way to judge that were given to another would be passed over in silence.
+void check_way(const Flags& flags, const CLI::App& app) {
+  const auto refuse = [&](std::initializer_list<const char*> options, const std::string& way) {
+    for (const char* option : options) {
+      if (app.count(option) != 0)
+        throw bad_option(option, "does nothing with " + way, "leave it out; see `autotriton verify --help`");
+    }
+  };
+  if (!flags.pairs.empty()) refuse({"--candidate", "--answer", "--entry", "--json", "--repeat"}, "--jsonl");
+  if (!flags.suite.empty()) refuse({"--candidate", "--answer", "--entry", "--tasks", "--out", "--cache"}, "--suite");
+  if (!flags.problem.empty()) refuse({"--tasks", "--repeat"}, "--problem");
+  for (const std::string* input : {&flags.problem, &flags.candidate, &flags.answer, &flags.pairs, &flags.judging.tasks}) {
+    std::error_code missing;
+    for (const std::string* output : {&flags.out, &flags.sarif, &flags.cache.file}) {
+      if (!input->empty() && !output->empty() && std::filesystem::equivalent(*input, *output, missing) && !missing)
+        throw bad_option(*output, "is to be read and written", "name another file for what is written");
+    }
+  }
 }
 
 /// With a queue, how answers are judged is the workers' to say.
@@ -166,7 +199,7 @@ void check_queue(const Flags& flags, const CLI::App& app) {
   if (flags.pairs.empty())
     throw bad_option("--queue", "only --jsonl goes through a queue", "give --jsonl pairs.jsonl, or leave --queue out");
   for (const char* option : {"--profile", "--trials", "--shapes", "--target", "--budget", "--seed", "--keep", "--jobs",
-                             "--cache", "--no-cache", "--require-sandbox"}) {
+                             "--cache", "--require-sandbox"}) {
     if (app.count(option) == 0) continue;
     throw bad_option(option, "with --queue the workers judge, by their own options",
                      "give it to `autotriton reward --queue` there, and leave it out here");
@@ -266,6 +299,7 @@ int verify_command(int argc, char** argv) {
                      "see `autotriton verify --help`");
   if (!flags.sarif.empty() && flags.problem.empty())
     throw bad_option("--sarif", "it takes one answer", "give --problem, or `autotriton rules check --sarif` the files");
+  check_way(flags, app);
   check_queue(flags, app);
   const reward::Profile profile = reward::Profile::find(flags.judging.profile);
   if (const auto warning = profile.warning_without_timing()) std::fprintf(stderr, "autotriton: %s\n", warning->c_str());

@@ -120,6 +120,23 @@ struct ForkServer::Impl {
   fs::path folders;  ///< Where jobs have their folders, if they have no mounts of their own.
 
   void start_locked() {
+    constexpr int kStarts = 3;
+    for (int start = 1;; ++start) {
+      try {
+        start_once();
+        return;
+      } catch (const EndedSilently&) {  // Killed by someone; as a rule that is over.
+        if (start < kStarts) continue;
+        throw SetupError({.where = options.python.string(),
+                          .what = "the workers were ended " + std::to_string(kStarts) +
+                                  " times while they started, without a word of their own: by a signal, such as that of "
+                                  "the kernel when memory is short",
+                          .fix = "free memory (they need about 1 GB), or see the system's log"});
+      }
+    }
+  }
+
+  void start_once() {
     stop_locked();
     try {
       start_with(options.without);
@@ -128,6 +145,8 @@ struct ForkServer::Impl {
       sandbox.message = failure.why;
     }
   }
+
+  struct EndedSilently {};
 
   struct NoNamespaces {
     std::string why;
@@ -260,13 +279,13 @@ struct ForkServer::Impl {
         torch = record.value("torch", "");
         return;
       }
-      if (state != Channel::State::kNothingYet) fail_start("the workers ended while starting");
+      if (state != Channel::State::kNothingYet) fail_start("the workers ended while starting", true);
       std::array<pollfd, 3> set{
           {{servers[index]->fd(), POLLIN, 0}, {errors.get(), POLLIN, 0}, {options.interrupt, POLLIN, 0}}};
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
       if (left <= 0 || ::poll(set.data(), set.size(), static_cast<int>(left)) == 0)
-        fail_start("the workers did not start in time");
+        fail_start("the workers did not start in time", false);
       drain_errors();
       if (set[2].revents != 0) {
         stop_locked();
@@ -284,7 +303,7 @@ struct ForkServer::Impl {
     }
   }
 
-  [[noreturn]] void fail_start(const std::string& what) {
+  [[noreturn]] void fail_start(const std::string& what, bool ended) {
     for (int wait = 0; wait < 20 && last_words.empty(); ++wait) {
       drain_errors();
       ::usleep(10'000);
@@ -292,9 +311,11 @@ struct ForkServer::Impl {
     drain_errors();
     const std::string words = last_words.size() > 1500 ? last_words.substr(last_words.size() - 1500) : last_words;
     stop_locked();
+    if (words.empty() && ended) throw EndedSilently{};
     throw UserError({.where = options.python.string(),
                      .what = what + (words.empty() ? "" : ":\n" + words),
-                     .fix = "run `make setup`; see what it printed above"});
+                     .fix = words.empty() ? "see whether this machine is overloaded"
+                                          : "mend what it says; `make setup` makes a Python that works"});
   }
 
   void stop_locked() {

@@ -134,19 +134,21 @@ VerdictCache::VerdictCache(const fs::path& file, std::string who, std::uint64_t 
     return UserError({.where = file.string(), .what = what, .fix = fix});
   };
   std::error_code error;
-  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+  if (fs::is_directory(file, error)) throw refuse("is a folder", "name a file in it");
   sqlite3* opened = nullptr;
   const int result = sqlite3_open_v2(file.c_str(), &opened,
                                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   impl_->database.reset(opened);
   if (result != SQLITE_OK) {
     throw refuse(std::string("cannot be opened: ") + sqlite3_errmsg(opened),
-                 "name another file with --cache, or go without by --no-cache");
+                 "name a file in a folder that is there and can be written to, or go without a cache");
   }
   sqlite3_busy_timeout(opened, kBusyMilliseconds);
   const std::string other_file = "name another file with --cache; if this was a verdict cache, remove it";
   const auto application = number_of(opened, "PRAGMA application_id");
   const auto tables = number_of(opened, "SELECT count(*) FROM sqlite_master");
+  if (sqlite3_errcode(opened) == SQLITE_READONLY || sqlite3_db_readonly(opened, "main") == 1)
+    throw refuse("cannot be written by this user", "name another file with --cache, or go without a cache");
   if (!application || !tables) throw refuse(std::string("is damaged or no SQLite file: ") + sqlite3_errmsg(opened), other_file);
   if (*tables != 0 && *application != kApplicationId) throw refuse("is a database of something else", other_file);
   if (*tables != 0 && number_of(opened, "PRAGMA user_version") != kLayout)
@@ -157,7 +159,7 @@ VerdictCache::VerdictCache(const fs::path& file, std::string who, std::uint64_t 
       "; CREATE TABLE IF NOT EXISTS verdicts (rowid INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
       "verdict TEXT NOT NULL)";
   if (run(opened, layout) != SQLITE_OK)
-    throw refuse(std::string("cannot be written: ") + sqlite3_errmsg(opened), "free space, or go without by --no-cache");
+    throw refuse(std::string("cannot be written: ") + sqlite3_errmsg(opened), "free space, name another file with --cache, or go without a cache");
   impl_->who = std::move(who);
   impl_->max_entries = max_entries;
   impl_->select = prepare(opened, "SELECT verdict FROM verdicts WHERE key = ?1");

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <string_view>
 
 #include "base/error.h"
 #include "verify/reason.h"
@@ -18,8 +19,9 @@ std::set<std::string, std::less<>> finished_ids(const std::filesystem::path& pat
     const Json record = Json::parse(line, nullptr, false);
     if (!record.is_object() || !record.contains("id") || !record["id"].is_string()) continue;
     const std::string id = record["id"];
+    // Our fault may pass, and a line or a problem that could not be used may be mended: both are judged again.
     const auto reason = reason_from_id(record.value("reason", ""));
-    if (reason && info(*reason).fault == Fault::kOurs) {
+    if (reason && (info(*reason).fault == Fault::kOurs || info(*reason).fault == Fault::kInput)) {
       ids.erase(id);
     } else {
       ids.insert(id);
@@ -28,10 +30,26 @@ std::set<std::string, std::less<>> finished_ids(const std::filesystem::path& pat
   return ids;
 }
 
+/// Verdicts are added to verdicts, never to a file of something else (whose unfinished last line would be cut off).
+void check_holds_verdicts(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return;
+  constexpr std::string_view kBegin = R"({"schema":"autotriton.verdict/)";
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(kBegin.size(), '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(file.gcount()));
+  if (begin.empty() || kBegin.starts_with(begin)) return;
+  throw UserError({.where = path.string(),
+                   .what = "holds something else than verdicts, and would be added to",
+                   .fix = "name another file with --out, or remove this one"});
+}
+
 }  // namespace
 
 VerdictFile::VerdictFile(const std::filesystem::path& path) {
   if (path == "-") return;
+  check_holds_verdicts(path);
   finished_ = finished_ids(path);
   file_.emplace(LineAppender::open(path));
 }

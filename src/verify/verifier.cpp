@@ -112,6 +112,10 @@ struct Verifier::Impl {
       if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.') c = '_';
     }
     if (name.empty() || name.front() == '.') name = "case" + name;
+    // Ids that look alike as names, or are too long for one, stay apart by a digest.
+    const std::string& id = verdict.id.empty() ? verdict.task_id : verdict.id;
+    constexpr std::size_t kMaxName = 80;
+    if (name != id || name.size() > kMaxName) name = name.substr(0, kMaxName) + "-" + sha256_hex(id).substr(0, 8);
     const std::filesystem::path folder = options.keep / name;
     std::filesystem::create_directories(folder);
     write_file_atomically(folder / "problem.py", request.task->reference);
