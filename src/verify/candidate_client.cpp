@@ -146,7 +146,8 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
                                                                              : std::to_string(event.end.signal);
           const bool by_kernel = event.end.signal == SIGKILL;
           return CandidateFailure{
-              by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed, "the process was killed by SIG" + name, 0, {}};
+              by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed, "the process was killed by SIG" + name, 0, {},
+              false, by_kernel};
         }
         return CandidateFailure{
             Reason::kExitedEarly, "the process ended with exit code " + std::to_string(event.end.code), 0, {}};

@@ -20,6 +20,7 @@ struct CandidateFailure {
   int line = 0;             ///< Of the answer's code; 0: not known.
   std::string exception{};  ///< Python class, if one was raised.
   bool interrupted = false;
+  bool killed = false;  ///< By a SIGKILL that is not ours: the kernel's when memory is short, or somebody's.
 };
 
 struct Loaded {

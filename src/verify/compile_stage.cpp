@@ -76,6 +76,7 @@ Judgement::CompileAnswer Judgement::compile_once(const ShapesOnly& shapes, const
 std::optional<Conclusion> Judgement::take_over(const CompileAnswer& answer) {
   verdict_.cost["compile"] += answer.seconds;
   if (const auto* failure = std::get_if<CandidateFailure>(&answer.result)) {
+    killed_ = killed_ || failure->killed;
     if (info(failure->reason).fault == Fault::kOurs || failure->interrupted) return from(*failure);
     compile_stopped_ = at_line(*failure);
     if (failure->reason == Reason::kImportRaised || failure->reason == Reason::kConstructRaised)
@@ -84,6 +85,10 @@ std::optional<Conclusion> Judgement::take_over(const CompileAnswer& answer) {
   }
   const auto& result = std::get<CompileResult>(answer.result);
   for (const CompiledSpecialisation& kernel : result.kernels) {
+    if (kernel.message.find("`ptxas` failed with error code -9") != std::string::npos) {  // SIGKILL
+      killed_ = true;
+      return Conclusion{Reason::kCompileUndecided, "the compiler of `" + kernel.kernel + "` was killed"};
+    }
     if (!kernel.problem.empty()) {
       const Reason reason = kernel.problem == "target-limits" ? Reason::kTargetLimits : Reason::kCompileFailed;
       return Conclusion{reason,

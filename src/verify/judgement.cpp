@@ -93,6 +93,7 @@ Conclusion Judgement::from(const OracleProblem& problem) {
 
 Conclusion Judgement::from(const CandidateFailure& failure) {
   interrupted_ = interrupted_ || failure.interrupted;
+  killed_ = killed_ || failure.killed;
   return {failure.reason, at_line(failure)};
 }
 

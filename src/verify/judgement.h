@@ -136,6 +136,8 @@ class Judgement {
 
   /// Ctrl-C came while the answer was judged: whatever is said of it means nothing.
   bool interrupted() const { return interrupted_; }
+  /// Someone killed a process of the answer, or its compiler: what is said of it may be the machine's fault.
+  bool killed() const { return killed_; }
 
  private:
   struct CompileAnswer {
@@ -198,6 +200,7 @@ class Judgement {
   const std::vector<std::size_t> answer_lines_;
   Seeds seeds_;
   bool interrupted_ = false;
+  bool killed_ = false;
 
   const Variant* original_ = nullptr;
   const Variant* scaled_ = nullptr;

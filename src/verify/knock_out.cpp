@@ -31,6 +31,7 @@ std::optional<Conclusion> Judgement::survives(const std::string& source, Clock::
   survived = false;
   // A poisoned answer that fails has changed, which is what was asked; only our own loss counts.
   const auto lost_or_nothing = [this](const CandidateFailure& failure) -> std::optional<Conclusion> {
+    killed_ = killed_ || failure.killed;
     if (info(failure.reason).fault == Fault::kOurs) return from(failure);
     return std::nullopt;
   };

@@ -34,12 +34,16 @@ std::set<std::string, std::less<>> finished_ids(const std::filesystem::path& pat
 void check_holds_verdicts(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return;
-  constexpr std::string_view kBegin = R"({"schema":"autotriton.verdict/)";
+  constexpr std::string_view kBegin = R"({"schema":)";  // Of a first line that was not finished.
   std::ifstream file(path, std::ios::binary);
-  std::string begin(kBegin.size(), '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(file.gcount()));
-  if (begin.empty() || kBegin.starts_with(begin)) return;
+  std::string line;
+  if (!std::getline(file, line) || line.empty()) return;
+  if (file.eof() && (kBegin.starts_with(line) || line.starts_with(kBegin))) return;
+  const Json record = Json::parse(line, nullptr, false);
+  if (record.is_object() && record.value("schema", Json()).is_string() &&
+      record["schema"].get_ref<const std::string&>().starts_with("autotriton.verdict/")) {
+    return;
+  }
   throw UserError({.where = path.string(),
                    .what = "holds something else than verdicts, and would be added to",
                    .fix = "name another file with --out, or remove this one"});

@@ -54,6 +54,7 @@ struct Verifier::Impl {
   VerifyOptions options;
   OracleSession session;
   bool interrupted = false;
+  bool killed = false;  ///< In the last judgement; see Judgement::killed.
 
   Verdict verify_once(const VerifyRequest& request) {
     Verdict verdict;
@@ -76,16 +77,19 @@ struct Verifier::Impl {
     Judgement judgement(server, options, session, request, std::move(source), seed, verdict);
     const Conclusion conclusion = judgement.judge();
     interrupted = judgement.interrupted();
+    killed = judgement.killed();
     verdict.conclude(conclusion.reason, conclusion.message);
     if (info(conclusion.reason).stage == Stage::kAuthorship && conclusion.reason != Reason::kAllEvidence)
       verdict.is_triton = false;
     return verdict;
   }
 
-  /// A lost worker of ours gets a second chance; an answer's own failure none.
+  /// A lost worker of ours gets a second chance, and so does an answer whose process was killed, since that may have been
+  /// for want of memory elsewhere; an answer's own failure gets none.
   Verdict verify_twice(const VerifyRequest& request) {
     Verdict verdict;
     for (int attempt = 0; attempt < 2; ++attempt) {
+      killed = false;
       try {
         verdict = verify_once(request);
       } catch (const Interrupted&) {
@@ -98,9 +102,12 @@ struct Verifier::Impl {
         verdict.task_id = request.task->task_id;
         verdict.conclude(Reason::kInternal, error.what());
       }
-      if (verdict.reason != Reason::kWorkerLost && verdict.reason != Reason::kInternal) break;
-      session.reset();  // It may be what was lost; the next attempt starts afresh.
       if (interrupted) break;
+      if (verdict.reason == Reason::kWorkerLost || verdict.reason == Reason::kInternal) {
+        session.reset();  // It may be what was lost; the next attempt starts afresh.
+      } else if (!killed) {
+        break;
+      }
     }
     return verdict;
   }
