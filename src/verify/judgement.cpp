@@ -172,18 +172,14 @@ Conclusion Judgement::judge() {
 std::optional<Conclusion> Judgement::judge_other_sizes() {
   if (main_variant_ == "original" && scaled_ != nullptr && original_fits()) {
     if (auto ended = run_trials("scaled", 2, false)) return ended;
-    if (failure_) {
-      return Conclusion{Reason::kShapeSpecialised,
-                        "right at the task's own sizes; at other sizes, " + failure_->message};
-    }
+    if (failure_) return judge_failure_at("scaled", 2, "right at the task's own sizes; at other sizes, ");
   }
   if (oracle().variant("odd") != nullptr) {
     if (auto ended = run_trials("odd", 1, false)) {
       if (!is_about_size(*ended)) return ended;
       verdict_.notes.push_back("Not judged at odd sizes: " + ended->message);
     } else if (failure_) {
-      return Conclusion{Reason::kShapeSpecialised,
-                        "right at scaled sizes like the task's own; at odd ones, " + failure_->message};
+      return judge_failure_at("odd", 1, "right at scaled sizes like the task's own; at odd ones, ");
     }
   }
   for (const Variant& variant : oracle().variants()) {
@@ -198,6 +194,16 @@ std::optional<Conclusion> Judgement::judge_other_sizes() {
     }
   }
   return std::nullopt;
+}
+
+/// A trial failed at sizes that are not the task's. An answer written for its own sizes fails there each time; one that
+/// is right at the second try is wrong by chance.
+Conclusion Judgement::judge_failure_at(const std::string& variant, int count, const std::string& before) {
+  const Conclusion failure = *failure_;
+  if (auto ended = run_trials(variant, count, false)) return *ended;
+  if (failure_) return {Reason::kShapeSpecialised, before + failure.message};
+  verdict_.tests_pass = false;
+  return {failure.reason, "right only now and then: " + failure.message};
 }
 
 /// A trial failed: the answer's fault, unless its weights were never matched or it is written for other sizes.

@@ -158,6 +158,7 @@ class Judgement {
   bool original_fits() const;
   std::optional<Conclusion> judge_other_sizes();
   Conclusion judge_failure();
+  Conclusion judge_failure_at(const std::string& variant, int count, const std::string& before);
   Conclusion unknown_at_original(const Conclusion& failure) const;
 
   // trials.cpp
