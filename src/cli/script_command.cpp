@@ -54,10 +54,8 @@ ScriptResult run_script(execution::ForkServer& server, const std::string& file, 
 
 void print(const ScriptResult& result, bool json) {
   if (json) {
-    const nlohmann::json line = {{"file", result.file},
-                                 {"outcome", result.outcome},
-                                 {"message", result.message},
-                                 {"seconds", result.seconds}};
+    const nlohmann::json line = {
+        {"file", result.file}, {"outcome", result.outcome}, {"message", result.message}, {"seconds", result.seconds}};
     std::cout << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   } else {
     std::printf("%-22s %6.1f s  %s\n", result.outcome.c_str(), result.seconds, result.file.c_str());

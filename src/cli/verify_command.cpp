@@ -184,7 +184,8 @@ void check_way(const Flags& flags, const CLI::App& app) {
   if (!flags.pairs.empty()) refuse({"--candidate", "--answer", "--entry", "--json", "--repeat"}, "--jsonl");
   if (!flags.suite.empty()) refuse({"--candidate", "--answer", "--entry", "--tasks", "--out", "--cache"}, "--suite");
   if (!flags.problem.empty()) refuse({"--tasks", "--repeat"}, "--problem");
-  for (const std::string* input : {&flags.problem, &flags.candidate, &flags.answer, &flags.pairs, &flags.judging.tasks}) {
+  for (const std::string* input :
+       {&flags.problem, &flags.candidate, &flags.answer, &flags.pairs, &flags.judging.tasks}) {
     std::error_code missing;
     for (const std::string* output : {&flags.out, &flags.sarif, &flags.cache.file}) {
       if (!input->empty() && !output->empty() && std::filesystem::equivalent(*input, *output, missing) && !missing)

@@ -127,11 +127,12 @@ struct ForkServer::Impl {
         return;
       } catch (const EndedSilently&) {  // Killed by someone; as a rule that is over.
         if (start < kStarts) continue;
-        throw SetupError({.where = options.python.string(),
-                          .what = "the workers were ended " + std::to_string(kStarts) +
-                                  " times while they started, without a word of their own: by a signal, such as that of "
-                                  "the kernel when memory is short",
-                          .fix = "free memory (they need about 1 GB), or see the system's log"});
+        throw SetupError(
+            {.where = options.python.string(),
+             .what = "the workers were ended " + std::to_string(kStarts) +
+                     " times while they started, without a word of their own: by a signal, such as that of "
+                     "the kernel when memory is short",
+             .fix = "free memory (they need about 1 GB), or see the system's log"});
       }
     }
   }

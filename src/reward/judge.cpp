@@ -252,7 +252,8 @@ Judged Judge::evaluate(verify::PoolResult result) {
 
 void Judge::count(const Judged& judged) {
   metrics_.add(kPrefix + "verdicts_total", {{"verdict", judged.outcome}, {"reason", judged.reason}});
-  if (judged.verdict != nullptr && judged.verdict->environment.contains("cached")) metrics_.add(kPrefix + "cached_total", {});
+  if (judged.verdict != nullptr && judged.verdict->environment.contains("cached"))
+    metrics_.add(kPrefix + "cached_total", {});
   if (judged.reward) {
     metrics_.observe(kPrefix + "reward", {}, *judged.reward);
   } else {

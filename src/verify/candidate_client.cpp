@@ -1,8 +1,8 @@
 #include "verify/candidate_client.h"
 
-#include <algorithm>
 #include <signal.h>
 #include <string.h>
+#include <algorithm>
 
 #include "base/error.h"
 #include "verify/record_json.h"
@@ -145,9 +145,12 @@ CandidateClient::Result<std::string> CandidateClient::ask(const std::string& req
           const std::string name = sigabbrev_np(event.end.signal) != nullptr ? sigabbrev_np(event.end.signal)
                                                                              : std::to_string(event.end.signal);
           const bool by_kernel = event.end.signal == SIGKILL;
-          return CandidateFailure{
-              by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed, "the process was killed by SIG" + name, 0, {},
-              false, by_kernel};
+          return CandidateFailure{by_kernel ? Reason::kMemoryExceeded : Reason::kCrashed,
+                                  "the process was killed by SIG" + name,
+                                  0,
+                                  {},
+                                  false,
+                                  by_kernel};
         }
         return CandidateFailure{
             Reason::kExitedEarly, "the process ended with exit code " + std::to_string(event.end.code), 0, {}};
@@ -183,8 +186,8 @@ CandidateClient::Result<Loaded> CandidateClient::load(Deadline deadline) {
                         {"source", spec_.source},
                         {"entry", spec_.entry},
                         {"kind", spec_.script   ? "script"
-                                  : spec_.module ? "module"
-                                                 : "function"}};
+                                 : spec_.module ? "module"
+                                                : "function"}};
   auto reply = ask(request.dump(), {}, "loaded", Reason::kLoadTimeout, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&reply)) return std::move(*failure);
   try {

@@ -65,7 +65,7 @@ struct RunResult {
   std::vector<Violation> violations;
   std::vector<std::string> torch_ops;
   std::string copied;  ///< Says that glue made all that was returned and kernels only copied it; else empty.
-  int configs = 1;  ///< Autotune configurations that the answer's kernels have.
+  int configs = 1;     ///< Autotune configurations that the answer's kernels have.
   std::string config;
   std::vector<std::string> in_order;  ///< Kernels whose programs wait for others.
   double torch_share = 0;             ///< Of all elements that were computed: what torch made, not the kernels; 0 to 1.

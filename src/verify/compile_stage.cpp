@@ -15,8 +15,8 @@ std::optional<Conclusion> Judgement::begin_compiling() {
     ShapesOnly shapes;
     if (auto problem = oracle().shapes(variant, shapes)) return from(*problem);
     if (!shapes.known) break;
-    compiling_.push_back(std::async(
-        std::launch::async, [this, shapes = std::move(shapes)] { return compile_once(shapes, nullptr); }));
+    compiling_.push_back(
+        std::async(std::launch::async, [this, shapes = std::move(shapes)] { return compile_once(shapes, nullptr); }));
   }
   return std::nullopt;
 }
@@ -50,8 +50,8 @@ std::optional<Conclusion> Judgement::finish_compiling() {
     return Conclusion{Reason::kCompileFailed, "outside of the interpreter the answer fails before `" + missing +
                                                   "` is launched: " + compile_stopped_};
   }
-  return Conclusion{Reason::kCompileUndecided, "`" + missing + "` was not reached" +
-                                                   (compile_stopped_.empty() ? "" : ": " + compile_stopped_)};
+  return Conclusion{Reason::kCompileUndecided,
+                    "`" + missing + "` was not reached" + (compile_stopped_.empty() ? "" : ": " + compile_stopped_)};
 }
 
 /// Runs in a thread of its own: touches nothing that changes. Without `setup` tensors have shapes and no memory.

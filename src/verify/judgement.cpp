@@ -54,7 +54,8 @@ std::uint64_t Seeds::next() {
 
 std::optional<OracleProblem> OracleSession::open(execution::ForkServer& server, const VerifyOptions& options,
                                                  const tasks::Task& task) {
-  const std::string key = sha256_hex(task.reference + '\0' + task.entry_point + '\0' + std::string(tasks::kind_name(task.kind)));
+  const std::string key =
+      sha256_hex(task.reference + '\0' + task.entry_point + '\0' + std::string(tasks::kind_name(task.kind)));
   if (client_ && key == key_) return std::nullopt;
   client_.reset();
   degenerate.clear();
@@ -132,9 +133,9 @@ std::optional<Conclusion> Judgement::choose_main_variant() {
       if (auto ended = init("original", setup)) return ended;
       if (auto problem = oracle().trial("original", 0, "plain", draw(), trial)) return from(*problem);
     }
-    return Conclusion{Reason::kTaskTooLarge,
-                      "the task has " + std::to_string(original_ != nullptr ? original_->elements : 0) +
-                          " elements and no smaller sizes work"};
+    return Conclusion{Reason::kTaskTooLarge, "the task has " +
+                                                 std::to_string(original_ != nullptr ? original_->elements : 0) +
+                                                 " elements and no smaller sizes work"};
   }
   return std::nullopt;
 }

@@ -49,9 +49,9 @@ std::optional<Conclusion> Judgement::survives(const std::string& source, Clock::
   const ReadyTrial trial = feed.take();
   if (trial.problem) return from(*trial.problem);
   if (trial.cliff) return trial.cliff;
-  auto ran = candidate.run(trial.setup.arguments,
-                           RunHow{.report_torch = options_.torch_compute == TorchCompute::kReport}, trial.seeds.run,
-                           deadline);
+  auto ran =
+      candidate.run(trial.setup.arguments, RunHow{.report_torch = options_.torch_compute == TorchCompute::kReport},
+                    trial.seeds.run, deadline);
   if (auto* failure = std::get_if<CandidateFailure>(&ran)) return lost_or_nothing(*failure);
   const auto& result = std::get<RunResult>(ran);
   Comparison comparison;

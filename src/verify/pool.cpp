@@ -70,9 +70,8 @@ struct Pool::Impl {
       const std::lock_guard lock(mutex);
       if (closed) return Admission::kClosed;
       if (queue.size() >= limits.max_waiting) return Admission::kFull;
-      const auto place = std::find_if(queue.begin(), queue.end(), [&](const Entry& other) {
-        return other.ticket.priority < ticket.priority;
-      });
+      const auto place = std::find_if(queue.begin(), queue.end(),
+                                      [&](const Entry& other) { return other.ticket.priority < ticket.priority; });
       queue.insert(place, std::move(entry));
     }
     something_waits.notify_one();
@@ -84,8 +83,8 @@ struct Pool::Impl {
   std::list<Entry>::iterator choose(std::size_t worker) {
     const auto first = queue.begin();
     if (first->passed_over >= kMaxPassedOver) return first;
-    const auto end = std::find_if(first, queue.end(),
-                                  [&](const Entry& e) { return e.ticket.priority != first->ticket.priority; });
+    const auto end =
+        std::find_if(first, queue.end(), [&](const Entry& e) { return e.ticket.priority != first->ticket.priority; });
     auto chosen = std::find_if(first, end, [&](const Entry& e) { return e.task == last_task[worker]; });
     if (chosen == end) {
       chosen = std::find_if(first, end, [&](const Entry& e) {

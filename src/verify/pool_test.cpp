@@ -35,7 +35,7 @@ class PoolTest : public testing::Test {
     return pool_.submit({.id = id, .task = task(task_name), .text = "x"}, {.priority = priority, .start_by = start_by},
                         [this, id](PoolResult result) {
                           const std::lock_guard lock(mutex_);
-                          order_.push_back(result.verdict ? id
+                          order_.push_back(result.verdict                          ? id
                                            : result.unjudged == Unjudged::kExpired ? id + " expired"
                                                                                    : id + " cancelled");
                         });
@@ -43,11 +43,11 @@ class PoolTest : public testing::Test {
   /// Holds the worker until `open_gate`; returns when it is held.
   void close_gate(const std::string& task_name) {
     std::promise<void> held;
-    pool_.submit({.id = "gate", .task = task(task_name), .text = "x"}, {}, [&, opened = gate_.get_future().share()](
-                                                                               PoolResult) {
-      held.set_value();
-      opened.wait();
-    });
+    pool_.submit({.id = "gate", .task = task(task_name), .text = "x"}, {},
+                 [&, opened = gate_.get_future().share()](PoolResult) {
+                   held.set_value();
+                   opened.wait();
+                 });
     held.get_future().wait();
   }
   void open_gate() { gate_.set_value(); }

@@ -70,10 +70,9 @@ StaticResult judge_source(const VerifyRequest& request, const VerifyOptions& opt
   }
   const auto rules_start = Clock::now();
   const bool module = task.kind == tasks::TaskKind::kModule;
-  const rules::Report report =
-      rules::check(std::get<syntax::Module>(parsed),
-                   {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry}, rules::Glue::embedded(),
-                   {.report_torch_compute = options.torch_compute == TorchCompute::kReport});
+  const rules::Report report = rules::check(
+      std::get<syntax::Module>(parsed), {module ? rules::EntryKind::kModule : rules::EntryKind::kFunction, entry},
+      rules::Glue::embedded(), {.report_torch_compute = options.torch_compute == TorchCompute::kReport});
   for (const rules::Finding& finding : report.findings) {
     verdict.findings.push_back(
         {finding.rule, std::string(rules::level_name(finding.level)), finding.line, finding.column, finding.message});

@@ -42,8 +42,8 @@ Judged judge(std::string text, bool raw, const VerifyOptions& options = {}) {
   task->kind = tasks::TaskKind::kModule;
   task->entry_point = "Model";
   Judged judged;
-  judged.result = judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, options,
-                               judged.verdict);
+  judged.result =
+      judge_source({.id = "case", .task = task, .text = std::move(text), .raw_answer = raw}, options, judged.verdict);
   return judged;
 }
 

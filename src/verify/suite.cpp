@@ -196,9 +196,8 @@ SuiteFigures figures(const std::vector<SuiteResult>& results) {
     const auto all = [&rounds](auto same) {
       return std::all_of(rounds.begin(), rounds.end(), [&](const SuiteResult* r) { return same(*rounds.front(), *r); });
     };
-    const bool same_verdict = all([](const SuiteResult& a, const SuiteResult& b) {
-      return a.verdict.outcome == b.verdict.outcome;
-    });
+    const bool same_verdict =
+        all([](const SuiteResult& a, const SuiteResult& b) { return a.verdict.outcome == b.verdict.outcome; });
     sum.same_verdict += same_verdict ? 1 : 0;
     sum.same_reason += same_verdict && all([](const SuiteResult& a, const SuiteResult& b) {
                          return a.verdict.reason_id == b.verdict.reason_id;

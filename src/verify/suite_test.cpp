@@ -158,15 +158,12 @@ SuiteResult result_of(const std::string& file, const std::string& outcome, Reaso
 }
 
 TEST(SuiteFiguresTest, CountAttacksThatGotThroughHonestWorkRefusedAndVerdictsThatChanged) {
-  const SuiteFigures sum = figures({result_of("a", "reject", Reason::kWrongValues, 1),
-                                    result_of("a", "reject", Reason::kWrongNonfinite, 2),
-                                    result_of("b", "reject", Reason::kAllEvidence, 1),
-                                    result_of("b", "reject", Reason::kWrongValues, 2),
-                                    result_of("c", "accept", Reason::kAllEvidence, 1),
-                                    result_of("c", "accept", Reason::kAllEvidence, 2),
-                                    result_of("d", "accept", Reason::kNoLaunch, 1),
-                                    result_of("e", "accept", Reason::kInterpreterTimeout, 1),
-                                    result_of("f", "inconclusive", Reason::kShapeSpecialised, 1)});
+  const SuiteFigures sum =
+      figures({result_of("a", "reject", Reason::kWrongValues, 1), result_of("a", "reject", Reason::kWrongNonfinite, 2),
+               result_of("b", "reject", Reason::kAllEvidence, 1), result_of("b", "reject", Reason::kWrongValues, 2),
+               result_of("c", "accept", Reason::kAllEvidence, 1), result_of("c", "accept", Reason::kAllEvidence, 2),
+               result_of("d", "accept", Reason::kNoLaunch, 1), result_of("e", "accept", Reason::kInterpreterTimeout, 1),
+               result_of("f", "inconclusive", Reason::kShapeSpecialised, 1)});
   EXPECT_EQ(sum.rounds, 2);
   EXPECT_EQ(sum.attacks, 5U);
   EXPECT_EQ(sum.attacks_accepted, 1U);
@@ -176,9 +173,10 @@ TEST(SuiteFiguresTest, CountAttacksThatGotThroughHonestWorkRefusedAndVerdictsTha
   EXPECT_EQ(sum.repeated, 3U);
   EXPECT_EQ(sum.same_verdict, 2U);  // a and c
   EXPECT_EQ(sum.same_reason, 1U);   // c
-  EXPECT_EQ(to_text(sum),
-            "attack success 1 of 5 (20.00 %), false refusals 1 of 4 (25.00 %), undecided 1, for another reason 0\n"
-            "repeat rate over 2 rounds: 2 of 3 (66.67 %) with the same verdict, 1 of 3 (33.33 %) with the same reason\n");
+  EXPECT_EQ(
+      to_text(sum),
+      "attack success 1 of 5 (20.00 %), false refusals 1 of 4 (25.00 %), undecided 1, for another reason 0\n"
+      "repeat rate over 2 rounds: 2 of 3 (66.67 %) with the same verdict, 1 of 3 (33.33 %) with the same reason\n");
 }
 
 TEST(CommittedCasesTest, AreReadableAndCoverTheNumbersPromised) {

@@ -57,23 +57,22 @@ void set_text(const Statement& statement, int place, const std::string& value) {
 /// Everything about a request and its options that a verdict may follow from. A new option belongs in here.
 std::string key_of(const std::string& who, const VerifyRequest& request, const VerifyOptions& options) {
   const tasks::Task& task = *request.task;
-  const nlohmann::json everything = {
-      who,
-      tasks::kind_name(task.kind),
-      sha256_hex(task.reference),
-      task.entry_point,
-      sha256_hex(task.tests),
-      sha256_hex(request.text),
-      request.raw_answer,
-      options.trials,
-      static_cast<int>(options.shapes),
-      options.capability,
-      {options.budgets.load, options.budgets.run, options.budgets.compile, options.budgets.authorship,
-       options.budgets.oracle},
-      options.require_sandbox,
-      static_cast<int>(options.torch_compute),
-      options.skip_rules,
-      options.max_elements};
+  const nlohmann::json everything = {who,
+                                     tasks::kind_name(task.kind),
+                                     sha256_hex(task.reference),
+                                     task.entry_point,
+                                     sha256_hex(task.tests),
+                                     sha256_hex(request.text),
+                                     request.raw_answer,
+                                     options.trials,
+                                     static_cast<int>(options.shapes),
+                                     options.capability,
+                                     {options.budgets.load, options.budgets.run, options.budgets.compile,
+                                      options.budgets.authorship, options.budgets.oracle},
+                                     options.require_sandbox,
+                                     static_cast<int>(options.torch_compute),
+                                     options.skip_rules,
+                                     options.max_elements};
   return sha256_hex(everything.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -149,17 +148,20 @@ VerdictCache::VerdictCache(const fs::path& file, std::string who, std::uint64_t 
   const auto tables = number_of(opened, "SELECT count(*) FROM sqlite_master");
   if (sqlite3_errcode(opened) == SQLITE_READONLY || sqlite3_db_readonly(opened, "main") == 1)
     throw refuse("cannot be written by this user", "name another file with --cache, or go without a cache");
-  if (!application || !tables) throw refuse(std::string("is damaged or no SQLite file: ") + sqlite3_errmsg(opened), other_file);
+  if (!application || !tables)
+    throw refuse(std::string("is damaged or no SQLite file: ") + sqlite3_errmsg(opened), other_file);
   if (*tables != 0 && *application != kApplicationId) throw refuse("is a database of something else", other_file);
   if (*tables != 0 && number_of(opened, "PRAGMA user_version") != kLayout)
     throw refuse("was written by another version of this program", other_file);
   const std::string layout =
       "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-      "PRAGMA application_id = " + std::to_string(kApplicationId) + "; PRAGMA user_version = " + std::to_string(kLayout) +
+      "PRAGMA application_id = " +
+      std::to_string(kApplicationId) + "; PRAGMA user_version = " + std::to_string(kLayout) +
       "; CREATE TABLE IF NOT EXISTS verdicts (rowid INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, "
       "verdict TEXT NOT NULL)";
   if (run(opened, layout) != SQLITE_OK)
-    throw refuse(std::string("cannot be written: ") + sqlite3_errmsg(opened), "free space, name another file with --cache, or go without a cache");
+    throw refuse(std::string("cannot be written: ") + sqlite3_errmsg(opened),
+                 "free space, name another file with --cache, or go without a cache");
   impl_->who = std::move(who);
   impl_->max_entries = max_entries;
   impl_->select = prepare(opened, "SELECT verdict FROM verdicts WHERE key = ?1");

@@ -20,8 +20,8 @@ namespace autotriton::verify {
 /// and never one that rests on a time limit. A cache that cannot be written any more (a full disk) goes on without.
 class VerdictCache {
  public:
-  /// Opens or makes the file (":memory:" for none). `who` is the program and its workers, see `identity`. Throws UserError where the file is
-  /// no verdict cache or cannot be opened. Beyond `max_entries` the oldest are dropped.
+  /// Opens or makes the file (":memory:" for none). `who` is the program and its workers, see `identity`. Throws
+  /// UserError where the file is no verdict cache or cannot be opened. Beyond `max_entries` the oldest are dropped.
   VerdictCache(const std::filesystem::path& file, std::string who, std::uint64_t max_entries = 200'000);
   ~VerdictCache();
 

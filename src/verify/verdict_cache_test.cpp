@@ -20,8 +20,8 @@ using testing::HasSubstr;
 class VerdictCacheTest : public testing::Test {
  protected:
   VerdictCacheTest() {
-    folder_ = fs::path(testing::TempDir()) / (std::string("cache-") +
-                                              testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(testing::TempDir()) /
+              (std::string("cache-") + testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     tasks::Task task;

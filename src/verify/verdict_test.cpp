@@ -65,8 +65,8 @@ TEST(VerdictJsonTest, IsReadBackWithoutLoss) {
   Verdict verdict = full_verdict();
   EXPECT_EQ(to_json(verdict_from_json(to_json(verdict)).value()), to_json(verdict));
   verdict.timing = Timing{.candidate_ms = 1.5, .eager_ms = 3, .compile_ms = 2, .interval = {{1.9, 2.1}}};
-  verdict.form = tasks::ReplyForm{
-      .reasoning = tasks::ReplyForm::Reasoning::kOpen, .fenced_blocks = 2, .fences_closed = false};
+  verdict.form =
+      tasks::ReplyForm{.reasoning = tasks::ReplyForm::Reasoning::kOpen, .fenced_blocks = 2, .fences_closed = false};
   verdict.authorship.torch_share = 0.25;
   verdict.reward_terms["coverage"] = 0.5;
   verdict.conclude_by_rule("torch-compute", "line 3 computes");

@@ -84,8 +84,8 @@ struct Verifier::Impl {
     return verdict;
   }
 
-  /// A lost worker of ours gets a second chance, and so does an answer whose process was killed, since that may have been
-  /// for want of memory elsewhere; an answer's own failure gets none.
+  /// A lost worker of ours gets a second chance, and so does an answer whose process was killed, since that may have
+  /// been for want of memory elsewhere; an answer's own failure gets none.
   Verdict verify_twice(const VerifyRequest& request) {
     Verdict verdict;
     for (int attempt = 0; attempt < 2; ++attempt) {

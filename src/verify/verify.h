@@ -35,8 +35,8 @@ struct Budgets {
   std::vector<std::pair<std::string, double>> changed() const;
 };
 
-/// What PyTorch's own computation on the path means: a refusal, or a note for answers that may leave part of the work to
-/// it.
+/// What PyTorch's own computation on the path means: a refusal, or a note for answers that may leave part of the work
+/// to it.
 enum class TorchCompute { kRefuse, kReport };
 
 class VerdictCache;
@@ -50,10 +50,10 @@ struct VerifyOptions {
   Budgets budgets{};
   bool require_sandbox = false;
   TorchCompute torch_compute = TorchCompute::kRefuse;
-  bool skip_rules = false;             ///< Only for testing the sandbox: hostile code then reaches it.
-  std::filesystem::path keep{};        ///< Where what a replay needs is written; empty for nowhere.
+  bool skip_rules = false;                ///< Only for testing the sandbox: hostile code then reaches it.
+  std::filesystem::path keep{};           ///< Where what a replay needs is written; empty for nowhere.
   std::shared_ptr<VerdictCache> cache{};  ///< Asked first, unless a seed is given; may be null.
-  std::int64_t max_elements = 60'000;  ///< Inputs, outputs and weights that the interpreter is asked to handle.
+  std::int64_t max_elements = 60'000;     ///< Inputs, outputs and weights that the interpreter is asked to handle.
 };
 
 struct VerifyRequest {
