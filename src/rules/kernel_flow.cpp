@@ -681,24 +681,9 @@ bool KernelFlow::may_hold(NodeId expression, std::vector<bool>& inputs, bool onl
 
 bool KernelFlow::is_no_result(NodeId expression) const {
   expression = module_.unwrap(expression);
-  switch (module_.kind(expression)) {
-    case Kind::kTuple:
-    case Kind::kList:
-      return module_.num_children(expression) == 0;
-    case Kind::kInteger:
-    case Kind::kFloat:
-    case Kind::kString:
-    case Kind::kConcatenatedString:
-    case Kind::kTrue:
-    case Kind::kFalse:
-    case Kind::kNone:
-    case Kind::kComparison:
-    case Kind::kNot:
-    case Kind::kOther:
-      return true;
-    default:
-      return false;
-  }
+  const Kind kind = module_.kind(expression);
+  if (kind == Kind::kTuple || kind == Kind::kList) return module_.num_children(expression) == 0;
+  return kind == Kind::kOther || syntax::is_literal(kind);
 }
 
 bool KernelFlow::comes_from_no_kernel(NodeId expression) {

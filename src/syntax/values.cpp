@@ -13,6 +13,23 @@ constexpr std::size_t kMaxSteps = 200'000;  // Beyond it every result is kept, s
 
 }  // namespace
 
+bool is_literal(Kind kind) {
+  switch (kind) {
+    case Kind::kInteger:
+    case Kind::kFloat:
+    case Kind::kString:
+    case Kind::kConcatenatedString:
+    case Kind::kTrue:
+    case Kind::kFalse:
+    case Kind::kNone:
+    case Kind::kComparison:
+    case Kind::kNot:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Resolver::Resolver(const Module& module) : module_(module), scopes_(module) { texts_.emplace_back(); }
 
 std::uint32_t Resolver::intern(std::string text) {
@@ -106,18 +123,8 @@ ValueSet Resolver::compute(NodeId expression) {
     case Kind::kGenerator:
       add(result, {.kind = ValueKind::kContainer, .node = expression});
       return result;
-    case Kind::kInteger:
-    case Kind::kFloat:
-    case Kind::kString:
-    case Kind::kConcatenatedString:
-    case Kind::kTrue:
-    case Kind::kFalse:
-    case Kind::kNone:
-    case Kind::kComparison:
-    case Kind::kNot:
-      add(result, {.kind = ValueKind::kLiteral, .node = expression});
-      return result;
     default:
+      if (is_literal(module_.kind(expression))) add(result, {.kind = ValueKind::kLiteral, .node = expression});
       return result;
   }
 }

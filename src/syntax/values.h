@@ -18,6 +18,9 @@
 /// "nothing".
 namespace autotriton::syntax {
 
+/// Whether an expression of this kind is a number, a text or a truth value of its own: literals, comparisons, `not`.
+bool is_literal(Kind kind);
+
 enum class ValueKind : std::uint8_t {
   kExternal,    ///< Something outside the file, by its full name: torch.nn.functional.relu, builtins.exec.
   kUnresolved,  ///< A name that nothing binds.

@@ -1,18 +1,12 @@
-#include <chrono>
-
 #include "base/sha256.h"
 #include "rules/glue.h"
 #include "rules/rules.h"
 #include "syntax/syntax.h"
 #include "tasks/answer.h"
-#include "verify/verify.h"
+#include "verify/judgement.h"
 
 namespace autotriton::verify {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Reason reason_for(const syntax::ParseFailure& failure) {
   switch (failure.kind) {
